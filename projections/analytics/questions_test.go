@@ -25,10 +25,12 @@ const million = `
 	INSERT INTO publications.publications (id, type, source, time, published_at, data, changed_sequence)
 		SELECT md5('e' || n)::uuid, type, '/', at, at, '{}', n FROM made;
 	INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts,
-			automatic, event_id, event_time, feed_id, feed_type, status, type, source, subscriptions, attempted_at, duration_micros,
+			automatic, event_id, event_time, feed_id, feed_type, status, type, source, subscriptions,
+			attempted_at, duration_micros,
 			response_status, trigger, sequence, changed_sequence)
 		SELECT id, md5('o')::uuid, destination, at, at + interval '1 s', 1, CASE WHEN again THEN 2 ELSE 1 END, 1,
-			md5('e' || n)::uuid, at, md5('f' || n % 3)::uuid, 'news', 'succeeded', type, '/', '{}', at + interval '1 s', 1000 + n % 90000, 200,
+			md5('e' || n)::uuid, at, md5('f' || n % 3)::uuid, 'news', 'succeeded', type, '/', '{}', at + interval '1 s',
+			1000 + n % 90000, 200,
 			'automatic', n, n FROM made;
 	INSERT INTO deliveries.earlier_attempts
 		SELECT id, 1, NULL, 'automatic', 500, NULL, NULL, 'answered 500', 'http_status', at, 5000, n FROM made WHERE again;
