@@ -1,10 +1,27 @@
 package treeheads_test
 
 import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
+
+	"carillon/command/treeheads"
 	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/nodetest"
+	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestSealCoversLog(t *testing.T) {
@@ -81,4 +98,156 @@ func without(events log, stream string, until eventstore.Revision) (left log) {
 		}
 	}
 	return left
+}
+
+// idOf returns the id in the name of a stream.
+func idOf(stream string) uuid.UUID {
+	_, id, _ := strings.Cut(stream, "-")
+	return uuid.MustParse(id)
+}
+
+// burst appends several events at once to a stream of their own.
+func burst(t testing.TB, store eventstore.Store, count int) (stream string) {
+	t.Helper()
+	stream = eventstore.StreamName("feed", uuid.New())
+	events := make([]eventstore.Proposed, count)
+	for i := range events {
+		events[i] = eventstore.Proposed{
+			ID:       uuid.New(),
+			Type:     "feed.revised.v1",
+			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, i),
+			Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
+		}
+	}
+	if _, err := store.Append(t.Context(), stream, eventstore.NoStream, events); err != nil {
+		t.Error(err)
+	}
+	return stream
+}
+
+// verifyWhole verifies a server as "carillon audit verify" does, the store's own events included.
+func verifyWhole(t testing.TB, store *esdb.Store, elsewhere []seal.Head) *treeheads.Report {
+	t.Helper()
+	v := treeheads.Verification{
+		Store: store,
+		All: func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] {
+			return func(yield func(eventstore.Recorded, error) bool) {
+				for entry, err := range store.All(ctx, eventstore.Start) {
+					if !yield(entry.Recorded, err) {
+						return
+					}
+				}
+			}
+		},
+		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
+		Elsewhere: elsewhere,
+	}
+	report := must.Get(v.Run(t.Context()))(t)
+	return report
+}
+
+// The embedded node and servers like 23.10 and 25.0 are sealed while bursts of events arrive, verified with a stream
+// that metadata shortens and a deleted one, and sealed further by a process that starts. An export proves.
+func TestSealOnServers(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	for name, start := range map[string]func(t *testing.T) *esdb.Store{
+		"embedded": func(t *testing.T) *esdb.Store { t.Helper(); return nodetest.Start(t) },
+		"23.10": func(t *testing.T) *esdb.Store {
+			t.Helper()
+			return nodetest.StartStrict(t, &stricttest.Strict{}, log)
+		},
+		"25.0": func(t *testing.T) *esdb.Store {
+			t.Helper()
+			return nodetest.StartStrict(t, &stricttest.Strict{Later: true}, log)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := start(t)
+			var heads []seal.Head
+			s, streams := sealer(store), []string(nil)
+			for range 10 {
+				var busy sync.WaitGroup
+				busy.Go(func() { burst(t, store, 50) })
+				streams = append(streams, burst(t, store, 4))
+				more := must.Get(s.Seal(t.Context(), by))(t)
+				busy.Wait()
+				heads = append(heads, more...)
+			}
+			for stream, metadata := range map[string]string{
+				streams[1]: `{"$tb":2}`, streams[2]: `{"$tb":9223372036854775807}`,
+			} {
+				must.Get(store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
+					JSON:     true,
+					Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(metadata)},
+				}}))(t)
+			}
+			streams = append(streams, burst(t, store, 4))
+			more := must.Get(sealer(store).Seal(t.Context(), by))(t)
+			heads = append(heads, more...)
+			report := verifyWhole(t, store, heads)
+			events := 10*54 + 4 + len(heads) - 1
+			if report.Events != uint64(events) || report.Unsealed != 1 || report.Elsewhere != uint64(len(heads)) ||
+				report.Count != 2 || report.Faults[0].Kind != treeheads.Cut || report.Faults[1].Kind != treeheads.Cut {
+				t.Errorf("want %d events and two streams that were cut: %+v", events, report)
+			}
+			// Hidden events are exported all the same, as long as they are there; those of an ended stream are not.
+			for _, stream := range streams[:3] {
+				var out bytes.Buffer
+				wanted := treeheads.Wanted{ID: idOf(stream), Categories: []string{"feed", "source"}, Since: heads[0].Size}
+				must.OK(t, sealer(store).Export(t.Context(), &out, wanted, nil))
+				verified, err := seal.VerifyExport(&out, trusted, heads[:1])
+				if err != nil || len(verified.Faults) > 0 || verified.Events != 4 || verified.Elsewhere != 1 {
+					t.Errorf("%+v, %v", verified, err)
+				}
+				must.OK(t, store.Tombstone(t.Context(), stream))
+				var gone *treeheads.GoneError
+				err = sealer(store).Export(t.Context(), &out, wanted, nil)
+				if !errors.As(err, &gone) || gone.Events != 4 {
+					t.Errorf("after a tombstone: %v", err)
+				}
+				wanted.Organization = uuid.New()
+				if err := sealer(store).Export(t.Context(), &out, wanted, nil); !errors.Is(err, treeheads.ErrNothing) {
+					t.Errorf("after a tombstone, for an organization: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// Processes that seal at once, while others append, record one sequence of heads. Each head that any of them returned
+// fits the log.
+func TestSealAtOnce(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	var (
+		mu    sync.Mutex
+		heads []seal.Head
+		busy  sync.WaitGroup
+	)
+	for i := range 4 {
+		s, ticks := sealer(store), noon
+		s.Now = func() time.Time { ticks = ticks.Add(time.Duration(i+1) * time.Second); return ticks }
+		busy.Go(func() {
+			for range 15 {
+				burst(t, store, 1)
+				more, err := s.Seal(t.Context(), by)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				heads = append(heads, more...)
+				mu.Unlock()
+			}
+		})
+	}
+	busy.Wait()
+	report := verifyWhole(t, store, heads)
+	if !report.OK() || report.Elsewhere != uint64(len(heads)) || report.Heads == 0 || report.Heads > uint64(len(heads)) {
+		t.Errorf("%d heads were returned: %+v", len(heads), report)
+	}
+	if more, err := sealer(store).Seal(t.Context(), by); err != nil || len(more) > 0 {
+		t.Errorf("left unsealed: %+v, %v", more, err)
+	}
 }

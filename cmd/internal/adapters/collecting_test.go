@@ -1,22 +1,33 @@
 package adapters_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
 	"carillon/aggregates/publication"
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/adapters"
 	"carillon/command"
 	"carillon/command/collect"
+	"carillon/command/visiting"
 	"carillon/eventstore"
+	"carillon/eventstore/reach"
 	"carillon/eventstore/storetest/must"
+	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
+	"carillon/projections/sources"
 	"carillon/query"
 )
 
@@ -189,4 +200,212 @@ func TestBackfillOutlastsFailure(t *testing.T) {
 	if got := w.published(); got != 1 {
 		t.Errorf("%d are published", got)
 	}
+}
+
+// stage is a platform on which accounts show one and the same concert.
+type stage struct {
+	mu    sync.Mutex
+	shown map[string]collect.Observation // by handle
+}
+
+func newStage() *stage {
+	return &stage{shown: map[string]collect.Observation{}}
+}
+
+// Start implements collect.Collector.
+func (*stage) Start(source collect.Source) []collect.Link {
+	return []collect.Link{{Address: source.Handle}}
+}
+
+// Read implements collect.Collector.
+func (s *stage) Read(_ context.Context, source collect.Source, _ collect.Known) (collect.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page := collect.Page{Requests: 1}
+	if o, ok := s.shown[source.Handle]; ok {
+		page.Observations = []collect.Observation{o}
+	}
+	return page, nil
+}
+
+// shows sets how an account shows a concert with a separate key from now on.
+func (s *stage) shows(handle, title, venue string, standing happening.Standing) uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := "url:https://" + handle + ".example/concert"
+	instance := happening.DeriveInstanceID(key, "")
+	s.shown[handle] = collect.Observation{
+		Key:      key,
+		Keys:     []string{key},
+		Standing: standing,
+		Source:   happening.Block{Type: "facebook", PermalinkURL: "https://" + handle + ".example/concert"},
+		Details: happening.Details{
+			Title: title,
+			Time:  happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
+			Location: &happening.Location{
+				Venue:          &happening.Venue{Name: venue, Address: "1 Square, Town"},
+				DisplayAddress: venue + ", 1 Square, Town",
+			},
+			Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
+				{ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled},
+			}}},
+		},
+	}
+	return happening.DeriveID(key)
+}
+
+// Two accounts show one concert under different keys. It is one event from the moment on when that is known, and two
+// after it was split.
+func TestMergeAndSplit(t *testing.T) {
+	s := newStage()
+	w := open(t, map[string]collect.Collector{"facebook": s})
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
+	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
+	feed := w.feed()
+	for _, source := range []uuid.UUID{hall, town} {
+		w.attach(feed, source, "facebook")
+		w.eventuallyState(source, 1, "ok") // the backfill has ended
+	}
+	first := s.shows("hall", "Anna Schmidt Quartett", "Town hall", happening.FromOwnPage)
+	w.collect(hall)
+	w.eventuallyItems(feed, "Anna Schmidt Quartett")
+	second := s.shows("town", "SOLD OUT: Anna Schmidt Quartet", "Town Hall, great hall", happening.FromListing)
+	w.collect(town)
+	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
+	w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
+	if got := w.titles(feed)["Anna Schmidt Quartett"]; got != item.ID(feed, first) {
+		t.Errorf("the item is %s, want that of the older one", got)
+	}
+
+	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
+	if err != nil || len(split.Value) != 1 || split.Value[0].From != first {
+		t.Fatalf("split: %+v, %v", split, err)
+	}
+	if acts := w.recorded("operator.acted.v1"); len(acts) != 1 || !bytes.Contains(acts[0].Data, []byte(second.String())) {
+		t.Errorf("the audit trail has %d acts", len(acts))
+	}
+	w.eventuallyItems(feed, "Anna Schmidt Quartett", "SOLD OUT: Anna Schmidt Quartet")
+	s.shows("town", "Anna Schmidt Quartett", "Town hall", happening.FromListing) // more alike than ever
+	w.collect(town)
+	w.eventually("it was compared again", func() bool {
+		var n int
+		err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM feed_curation.comparisons WHERE reason = 'split' "+
+			"AND NOT same").Scan(&n)
+		return err == nil && n == 1
+	})
+	if merged, news := len(w.recorded("happening.merged.v1")), w.published(); merged != 2 || news != 1 {
+		t.Errorf("%d halves of merges and %d publications are recorded", merged, news)
+	}
+}
+
+// way is that of one process to the event store.
+type way struct{ cut atomic.Bool }
+
+func (w *way) watch(t *testing.T) *reach.Watch {
+	t.Helper()
+	ask := func(context.Context) error {
+		if w.cut.Load() {
+			return eventstore.ErrUnavailable
+		}
+		return nil
+	}
+	watch := &reach.Watch{
+		Name: "store",
+		Beat: 20 * time.Millisecond,
+		Log:  slog.New(slog.DiscardHandler),
+		Ask:  ask,
+	}
+	run(t, func(ctx context.Context) error { watch.Run(ctx); return nil })
+	return watch
+}
+
+// A worker that can't record outcomes gives up its lock: its deliveries go to a worker that can.
+func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
+	s := newQueueFixture(t)
+	s.project(deliveries.ReadModel)
+	way, theirs := &way{}, *s.runner
+	theirs.Reach = way.watch(t)
+	right, _ := s.queue(0)
+	right.TakeOverAfter(0)
+	cutOff := adapters.NewDeliveryQueue(&theirs, time.Now)
+	run(t, func(ctx context.Context) error { cutOff.StayAlive(ctx, slog.New(slog.DiscardHandler)); return nil })
+	held := s.schedule()
+	s.claims(cutOff, held)
+	way.cut.Store(true)
+	s.claims(right, held)
+	if _, sure := cutOff.Holding(); sure {
+		t.Error("it still holds its lock")
+	}
+	way.cut.Store(false)
+	s.eventuallyHolds(cutOff, 1)
+}
+
+// A visit in a process that is cut off ends and leaves its turn to others.
+func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
+	held, free := &place{hold: make(chan struct{})}, &place{}
+	w := open(t, nil)
+	w.stop()
+	source, way := w.account(), &way{}
+	watch := way.watch(t)
+	w.monitor(w.store, map[string]collect.Collector{"facebook": held}, func(m *visiting.Monitor) { m.Reach = watch })
+	w.collect(source)
+	w.eventually("a visit has begun", func() bool {
+		held.mu.Lock()
+		defer held.mu.Unlock()
+		return held.visits > 0
+	})
+	// A turn ends by itself after a minute, this one later.
+	w.exec("UPDATE carillon.source_walks SET held_until = held_until + interval '1 day'")
+	way.cut.Store(true)
+	w.eventually("it leaves its turn", func() bool {
+		var free bool
+		const left = "SELECT held_until <= clock_timestamp() FROM carillon.source_walks WHERE source_id = $1"
+		must.OK(t, w.pool.QueryRow(t.Context(), left, source).Scan(&free))
+		return free
+	})
+	w.monitor(w.store, map[string]collect.Collector{"facebook": free})
+	w.eventuallyState(source, 1, "ok")
+}
+
+// BenchmarkVisitOfAnOldSource visits a source that has 10,000 walks behind it: it takes the turn, records that a walk
+// that was asked for begins, walks one page, and records the end. The page has not changed.
+func BenchmarkVisitOfAnOldSource(b *testing.B) {
+	p := &place{}
+	p.show("jazz")
+	w := open(b, nil)
+	w.stop()
+	id := w.source(command.RegisterSource{Type: "facebook", Handle: "old"})
+	for first := 1; first <= 10_000; first += 500 {
+		var old []eventstore.Proposed
+		for number := first; number < first+500; number++ {
+			for _, event := range []source.Event{source.CollectionStarted{Number: number}, source.CollectionCompleted{
+				Number:          number,
+				IntervalSeconds: 900,
+			}} {
+				name, data, err := source.Events.Encode(event)
+				if err != nil {
+					b.Fatal(err)
+				}
+				old = append(old, eventstore.Proposed{ID: uuid.New(), Type: name, Data: data})
+			}
+		}
+		appended, err := w.store.Append(b.Context(), source.Aggregate.Stream(id), eventstore.Revision(2*(first-1)),
+			old) //nolint:gosec // small
+		w.await(appended.Position, err, sources.ReadModel.Name)
+	}
+	w.monitor(w.store, map[string]collect.Collector{"facebook": p})
+	var took []time.Duration
+	for b.Loop() {
+		w.collect(id)
+		var visit time.Duration
+		w.eventually("the walk is over", func() bool {
+			return w.pool.QueryRow(b.Context(), `SELECT w.completed_at - w.attempted_at FROM carillon.source_walks w
+				JOIN sources.sources s ON s.id = w.source_id
+				WHERE s.id = $1 AND w.holder IS NULL AND NOT w.walking AND s.wanted_at IS NULL
+				AND s.state = 'ok'`, id).Scan(&visit) == nil
+		})
+		took = append(took, visit)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/visit")
 }

@@ -284,3 +284,108 @@ func TestWrongClockMovesNoLease(t *testing.T) {
 		})
 	}
 }
+
+// While a destination rests, no worker claims anything for it, and each hears of it; a change of it ends the rest.
+func TestRestHoldsForAllWorkers(t *testing.T) {
+	s := newQueueFixture(t)
+	s.project(deliveries.ReadModel)
+	run(t, func(ctx context.Context) error {
+		s.runner.Progress.Listen(ctx, s.runner.Locks)
+		return nil
+	})
+	mine, _ := s.queue(0)
+	theirs, _ := s.queue(time.Hour) // whatever its clock says
+	s.claims(mine, s.schedule())
+	s.claims(theirs, s.schedule())
+
+	heard := make(chan struct{}, 1)
+	theirs.OnRest(func() {
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	})
+	for listening := false; !listening; { // it may not have begun to
+		must.OK(t, mine.Rest(t.Context(), s.destination, time.Hour))
+		select {
+		case <-heard:
+			listening = true
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	waiting := s.schedule()
+	must.OK(t, s.runner.Newest(t.Context(), deliveries.ReadModel))
+	for range 5 {
+		if ids, ready := s.claim(mine); len(ids) > 0 || !ready {
+			t.Fatalf("claimed %v in a rest", ids)
+		}
+		if ids, ready := s.claim(theirs); len(ids) > 0 || !ready {
+			t.Fatalf("another worker claimed %v in a rest", ids)
+		}
+	}
+	left := theirs.Resting()[s.destination]
+	if ends, planned := theirs.NextDue(); left <= 0 || left > time.Hour || !planned || ends.Sub(theirs.Now()) > time.Hour {
+		t.Errorf("rests for %s, looks again at %s", left, ends)
+	}
+	url := "https://example.org/new"
+	must.Get(destination.Aggregate.Execute(t.Context(), s.store, s.destination,
+		destination.Revise{
+			Organization: s.organization,
+			Sets:         destination.FieldURL,
+			Settings:     destination.Settings{URL: url},
+			At:           time.Now(),
+		}, destination.Options{}))(t)
+	s.claims(theirs, waiting)
+}
+
+// Deliveries that become due during a claim, beside due ones that the claim may not take, are not delayed: the next due
+// time includes them, although it has passed by then.
+func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
+	s := newQueueFixture(t)
+	s.project(deliveries.ReadModel)
+	q, _ := s.queue(0)
+	s.schedule() // for a destination that is full
+	ask := schedule.Room{
+		PerDestination: 10,
+		Limit:          10,
+		Full:           []uuid.UUID{s.destination},
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		due := s.retried(s.schedule(), 500*time.Millisecond)
+		looked := false
+		for q.Now().Before(due) {
+			_, err := q.Claim(s.Context(), ask, claimLease)
+			next, planned := q.NextDue()
+			if looked = err == nil && planned && next.Equal(due); looked {
+				break
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		for q.Now().Before(due) {
+			<-time.After(5 * time.Millisecond)
+		}
+		if !looked {
+			continue // it was due before anything could be claimed: once more
+		}
+		if next, planned := q.NextDue(); !planned || !next.Equal(due) {
+			t.Errorf("next due at %v (planned: %t), want what has become due at %v", next, planned, due)
+		}
+		return
+	}
+	t.Error("no claim was made before the retry was due")
+}
+
+// retried records that a delivery failed and is due again after a wait.
+func (s *queueFixture) retried(id uuid.UUID, wait time.Duration) time.Time {
+	s.Helper()
+	recorded := must.Get(deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
+		Organization: s.organization,
+		Destination:  s.destination,
+		Number:       1,
+		Trigger:      deliveryaggregate.Automatic,
+		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 503, FailureReason: "http_status"},
+		At:           time.Now().UTC().Truncate(time.Microsecond),
+		Retry:        deliveryaggregate.Retry{Schedule: []time.Duration{wait}},
+	}, deliveryaggregate.Options{}))(s)
+	return recorded.State.NextAttemptAt
+}

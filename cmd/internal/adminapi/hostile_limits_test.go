@@ -1,17 +1,26 @@
 package adminapi_test
 
 import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/clientcertificate"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
+	"carillon/command/mtls/mtlstest"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 	"carillon/query"
@@ -122,4 +131,128 @@ func TestOnBehalf_oneOrganization(t *testing.T) {
 	s.do(t, http.MethodGet, of(uuid.New())+"deliveries", "").refused(t, 404, "NOT_FOUND", "organization not found")
 	got := s.do(t, http.MethodGet, "/admin/organizations/7/events/deliveries", "")
 	got.refused(t, 400, "INVALID_PARAMS", "must be a UUID")
+}
+
+func bodyOf(t *testing.T, certificate, key string) string {
+	t.Helper()
+	body := must.Get(json.Marshal(map[string]string{"certificate": certificate, "privateKey": key}))(t)
+	return string(body)
+}
+
+// TestClientCertificates are set, shown, replaced and removed under the names of operators.
+func TestClientCertificates(t *testing.T) {
+	s := serveAlone(t)
+	var org, other adminapi.Created
+	var ann adminapi.IssuedToken
+	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
+	s.do(t, "POST", "/admin/organizations", `{"name":"Another"}`).into(t, 201, &other)
+	s.do(t, "POST", "/admin/operators", `{"name":"carol"}`).into(t, 201, &ann)
+	path := "/admin/organizations/" + org.ID.String() + "/client-certificate"
+	authority := mtlstest.NewAuthority(t, "Receiver's")
+	first, second := authority.Issue("first", nil), authority.Issue("second", nil)
+
+	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate not found")
+	s.do(t, "DELETE", path, "").refused(t, 404, "NOT_FOUND", "the organization has none")
+	var set, shown, replaced, again query.ClientCertificate
+	s.as(t, ann.Token, "PUT", path, bodyOf(t, first.Chain, first.Key)).into(t, 201, &set)
+	s.do(t, "GET", path, "").into(t, 200, &shown)
+	if shown.SetBy != "operator:carol" || shown.Subject != "CN=first" || shown.Issuer != "CN=Receiver's" ||
+		shown.Chain != first.Chain ||
+		shown.DaysLeft != 89 || !shown.NotAfter.Equal(first.Leaf.NotAfter) || len(shown.Fingerprint) != 64 {
+		t.Errorf("shown: %+v", shown)
+	}
+	if shown.SetBy = ""; set != shown {
+		t.Errorf("set: %+v", set)
+	}
+	s.do(t, "PUT", path, bodyOf(t, first.Chain, first.Key)).into(t, 200, &again) // the same again
+	if again != set {
+		t.Errorf("again: %+v", again)
+	}
+	s.later.Store(int64(100 * 24 * time.Hour))
+	if s.do(t, "GET", path, "").into(t, 200, &shown); shown.DaysLeft != -11 {
+		t.Errorf("expired: %d days left", shown.DaysLeft)
+	}
+	s.later.Store(0)
+	if s.do(t, "PUT", path, bodyOf(t, second.Chain, second.Key)).into(t, 200, &replaced); replaced.Subject != "CN=second" {
+		t.Errorf("replaced: %+v", replaced)
+	}
+	s.do(t, "GET", strings.Replace(path, org.ID.String(), other.ID.String(), 1), "").refused(t, 404, "NOT_FOUND",
+		"client certificate")
+	s.as(t, ann.Token, "DELETE", path, "").into(t, 200, new(any))
+	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate")
+	stream := clientcertificate.Aggregate.Stream(org.ID)
+	if got := s.actors(t, stream); !slices.Equal(got, []string{"operator:carol", "operator", "operator:carol"}) {
+		t.Errorf("on record: %v", got)
+	}
+	if left := s.Keys.Len(); left > 0 {
+		t.Errorf("%d data keys are left", left)
+	}
+	s.do(t, "DELETE", "/admin/organizations/"+other.ID.String(), "").into(t, 200, new(any))
+	s.do(t, "PUT", strings.Replace(path, org.ID.String(), other.ID.String(), 1), bodyOf(t, first.Chain, first.Key)).
+		refused(t, 404, "NOT_FOUND", "does not exist")
+}
+
+// TestHostileClientCertificates: an unusable certificate is refused by the name of its field, and no answer, error or
+// line of the log has anything of a private key, whatever is wrong with the request.
+func TestHostileClientCertificates(t *testing.T) {
+	s := serve(t)
+	org := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
+	path := "/admin/organizations/" + org.ID.String() + "/client-certificate"
+	authority := mtlstest.NewAuthority(t, "Receiver's")
+	good, other := authority.Issue("good", nil), authority.Issue("other", nil)
+	expired := authority.Issue("expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) })
+	for name, tt := range map[string]struct{ body, message string }{
+		"no certificate": {`{"privateKey":"x"}`, "certificate is required"},
+		"no key":         {`{"certificate":"x"}`, "privateKey is required"},
+		"an unknown field": {`{"certificate":"x","privateKey":"x","passphrase":"hunter2"}`,
+			"passphrase is not a known field"},
+		"a number":              {`{"certificate":1,"privateKey":"x"}`, "certificate"},
+		"null":                  {`{"certificate":null,"privateKey":"x"}`, "certificate"},
+		"no PEM":                {bodyOf(t, "x", good.Key), "certificate is not PEM"},
+		"another key":           {bodyOf(t, good.Chain, other.Key), "privateKey is not the key of this certificate"},
+		"exchanged":             {bodyOf(t, good.Key, good.Chain), "certificate holds a private key"},
+		"expired":               {bodyOf(t, expired.Chain, expired.Key), "certificate has expired"},
+		"a key that is cut off": {bodyOf(t, good.Chain, good.Key[:len(good.Key)/2]), "privateKey is not PEM"},
+		"too large":             {bodyOf(t, strings.Repeat("x", 40_000), good.Key), "certificate has 40000 bytes"},
+		"PEM for JSON":          {strings.ReplaceAll(good.Key, "\n", " "), "body"},
+		"half a body":           {bodyOf(t, good.Chain, good.Key)[:1300], ""},
+		"twice": {strings.Replace(bodyOf(t, good.Chain, good.Key), "{", `{"privateKey":"x",`, 1),
+			"privateKey"},
+	} {
+		got := s.do(t, "PUT", path, tt.body)
+		got.refused(t, 400, "INVALID_BODY", tt.message)
+		s.tellsNothing(t, name, got, good, other, expired)
+	}
+	huge := s.do(t, "PUT", path, bodyOf(t, good.Chain, good.Key+strings.Repeat(" ", 300_000)))
+	huge.refused(t, 413, "INVALID_BODY", "over the limit")
+	s.tellsNothing(t, "huge", huge, good)
+	inPath := s.do(t, "GET", "/admin/organizations/none/client-certificate", "")
+	inPath.refused(t, 400, "INVALID_PARAMS", "id")
+	s.tellsNothing(t, "as text", s.as(t, token, "PUT", path, bodyOf(t, good.Chain, good.Key), "Content-Type",
+		"text/plain"),
+		good)
+	s.tellsNothing(t, "set", s.do(t, "PUT", path, bodyOf(t, good.Chain, good.Key)), good)
+	s.tellsNothing(t, "shown", s.do(t, "GET", path, ""), good)
+}
+
+// tellsNothing expects that neither an answer nor the log has a part of a private key.
+func (s *server) tellsNothing(t *testing.T, when string, got response, pairs ...mtlstest.Pair) {
+	t.Helper()
+	for _, pair := range pairs {
+		for what, part := range partsOf(pair) {
+			if strings.Contains(got.body+fmt.Sprint(got.header), part) || strings.Contains(s.Logged.String(), part) {
+				t.Errorf("%s: %s of the private key is shown", when, what)
+			}
+		}
+	}
+}
+
+// partsOf are pieces of a private key by which it would be found.
+func partsOf(pair mtlstest.Pair) map[string]string {
+	block, _ := pem.Decode([]byte(pair.Key))
+	text := base64.StdEncoding.EncodeToString(block.Bytes)
+	return map[string]string{
+		"a line": strings.Split(pair.Key, "\n")[1][30:60], "the whole": text, "bytes": string(block.Bytes[40:60]),
+		"hexadecimal": fmt.Sprintf("%x", block.Bytes[40:60]),
+	}
 }

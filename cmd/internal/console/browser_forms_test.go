@@ -73,54 +73,6 @@ func TestOutdatedFormsInBrowser(t *testing.T) {
 	}
 }
 
-// TestRefusedFormsInBrowser: a refused form has all errors at its fields at once, and links to them.
-func TestRefusedFormsInBrowser(t *testing.T) {
-	needsBrowser(t)
-	s := newScene(t)
-	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
-	for _, form := range []struct {
-		name, path, button string
-		typed              map[string]string
-		wrong              []string
-	}{
-		{"refused-destination", "/console/destinations/new", "Create", map[string]string{
-			"url": "http://example.org/hook", "debounce": "soon", "limit": "1e9", "externalId": "my shop",
-		}, []string{"Name must not be empty.", "Address must use https.", "Debounce window must be"}},
-		{"refused-subscription", "/console/destinations/{works}/subscriptions/new", "Add",
-			map[string]string{"externalId": "my shop"}, []string{"Events must be chosen", "External id must be"}},
-		{"refused-feed", "/console/feeds/new", "Create", nil, []string{"Name must not be empty."}},
-		{"refused-source", "/console/feeds/{feed}/sources/new", "Look at it",
-			map[string]string{"where": "example.org", "timezone": "Moon"}, []string{"Address must be absolute"}},
-	} {
-		b.sized(t, 1280)
-		b.dark(t, false)
-		b.open(t, s.at(t, form.path))
-		for input, value := range form.typed {
-			b.fill(t, input, value)
-		}
-		b.leave(t, form.button)
-		b.shows(t, form.name, form.wrong...)
-		for input, value := range form.typed {
-			if typed := ask[string](t, b, `document.getElementById("`+input+`").value`); typed != value {
-				t.Errorf("%s: %s has become %q", form.name, input, typed)
-			}
-		}
-		if at := ask[int](t, b, `document.querySelectorAll(".wrong").length`); at < len(form.wrong) {
-			t.Errorf("%s: %d messages at fields", form.name, at)
-		}
-		if lost := ask[string](t, b, `[...document.querySelectorAll("#refusal a")].map((a) => a.hash).
-			filter((hash) => !document.querySelector(hash)).join(" ")`); lost != "" {
-			t.Errorf("%s: links to %s", form.name, lost)
-		}
-		b.accessible(t, form.name)
-		b.byKeys(t, form.name)
-		b.pictures(t, form.name)
-		b.fits(t, form.name+", small", 360)
-		b.dark(t, true)
-		b.accessible(t, form.name+" in the dark")
-	}
-}
-
 // TestAnswers_reloadSendsNothingInBrowser: going back to the answer of a form, or reloading it, neither sends the
 // form again nor asks to: it shows the page with the form, without the answer.
 func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {

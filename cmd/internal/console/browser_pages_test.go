@@ -26,7 +26,8 @@ var looks = []look{
 		"Ticket shop|Time line|Secrets|whsec_…|Subscriptions|everything|Latest deliveries|made the secret", "", ""},
 	{"destination-then", "/console/destinations/{works}?moment=0",
 		"As it was at", "Show it as it is now", "Latest deliveries"},
-	{"new-destination", "/console/destinations/new", "New destination|Advanced|news.item.added", "", ""},
+	{"new-destination", "/console/destinations/new", "New destination|Advanced|news.item.added", "Create",
+		"Name must not be empty."},
 	{"search", "/console/search?q=e", "Ticket shop|Concerts", "Ticket shop", "Time line"},
 	{"activity", "/console/activity",
 		"Activity|subscribed Ticket shop|to everything|created Concerts|made the secret|24 hours",
@@ -76,7 +77,7 @@ var looks = []look{
 	{"item", "/console/feeds/{feed}/items/{item}",
 		"Organ at noon|Town hall, Market 1|Dates|https://example.org/poster.png|Music &", "Submit",
 		"Thank you. That is recorded."},
-	{"new-feed", "/console/feeds/new", "Description", "", ""},
+	{"new-feed", "/console/feeds/new", "Description", "Create", "Name must not be empty."},
 	{"edit-feed", "/console/feeds/{feed}/edit", "Edit Concerts", "Save", "The changes were saved."},
 	{"detach", "/console/feeds/{feed}/sources/{association}/detach",
 		"No more items come from", "Detach", "The source was detached."},
@@ -159,6 +160,7 @@ func (l look) try(t *testing.T, b *tab, path string) {
 		b.until(t, "the page after "+l.press+" is there", `!document.documentElement.dataset.left`)
 		b.shows(t, "after "+l.press, strings.Split(l.then, "|")...)
 		b.accessible(t, "after "+l.press)
+		b.fits(t, "after "+l.press, 360)
 	}
 	b.forget()
 }

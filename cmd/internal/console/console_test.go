@@ -202,7 +202,7 @@ func TestForgedRequestsChangeNothing(t *testing.T) {
 		"an older browser": {"Sec-Fetch-Site": nil, "Origin": {"https://evil.example"}},
 		"of null":          {"Sec-Fetch-Site": nil, "Origin": {"null"}},
 	} {
-		for _, path := range []string{"/disable", "/delete", "/rotate", "/edit", "/test"} {
+		for _, path := range []string{"/disable", "/delete", "/rotate", "/edit", "/test", "/subscriptions/new"} {
 			b.send(t, http.MethodPost, "/console/destinations/"+id.String()+path, nil, header).expect(t, 400,
 				"nothing was changed")
 		}

@@ -62,6 +62,10 @@ func TestForeignPagesAreMissing(t *testing.T) {
 		"/replay", "/backfill", "/subscriptions/new", "/start"} {
 		paths = append(paths, works+page)
 	}
+	subscription := works + "/subscriptions/" + s.names["subscription"]
+	for _, page := range []string{"/edit", "/enable", "/disable", "/delete"} {
+		paths = append(paths, subscription+page)
+	}
 	for _, path := range paths {
 		own.get(t, path).expect(t, 200)
 		same(path, other.get(t, path), other.get(t, missing(path)))
@@ -80,12 +84,18 @@ func TestForeignPagesAreMissing(t *testing.T) {
 		{works + "/disable", nil}, {works + "/enable", nil}, {works + "/delete", nil}, {works + "/rotate", nil},
 		{works + "/test", nil}, {works + "/validate", nil},
 		{works + "/edit", []string{"name", "x", "url", "https://example.org", "debounce", "0"}},
+		{subscription + "/edit", []string{"scope", "all", "types", "*", "seen", "0"}}, {subscription + "/enable", nil},
+		{subscription + "/disable", nil}, {subscription + "/delete", nil},
+		{works + "/subscriptions/new", []string{"scope", "all", "types", "*"}},
 	} {
 		same("POST "+change.path, other.post(t, change.path, change.pairs...), other.post(t, missing(change.path),
 			change.pairs...))
 	}
 	own.get(t, feed).expect(t, 200, "Organ at noon", "Concerts in town", "example.org/concerts")
 	own.get(t, works).expect(t, 200, "Ticket shop", "enabled")
+	if found := s.only(t, mustID(t, s.names["works"])); !found.Active || found.Revision != 0 {
+		t.Errorf("its subscription was changed: %+v", found)
+	}
 }
 
 // TestReadersSeeNoForms: a session without the scope to write sees no form that changes something, and its requests
@@ -216,12 +226,15 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 
 	reader := in("read")
 	shown := reader.get(t, path).expect(t, 200, "CRM")
-	for _, button := range []string{"/test\"", "/edit\"", "/disable\"", "/delete\"", "/rotate\"", "/reveal\""} {
+	for _, button := range []string{"/test\"", "/edit\"", "/disable\"", "/delete\"", "/rotate\"", "/reveal\"",
+		"/subscriptions/"} {
 		if strings.Contains(shown.body, button) {
 			t.Errorf("a reader is shown %s", button)
 		}
 	}
-	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate"} {
+	one := "subscriptions/" + uuid.NewString()
+	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate", "subscriptions/new",
+		one + "/edit", one + "/enable", one + "/disable", one + "/delete"} {
 		reader.get(t, path+"/"+change).expect(t, 403, "lacks the scope write")
 		reader.post(t, path+"/"+change).expect(t, 403, "lacks the scope write")
 	}

@@ -4,10 +4,14 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/url"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/eventstore/storetest/must"
+	"carillon/query"
 )
 
 func TestPagesWrite_unknownTemplate(t *testing.T) {
@@ -74,5 +78,64 @@ func TestWorkers_surviveAPanic(t *testing.T) {
 	}
 	if done != 1 {
 		t.Errorf("%d works were done", done)
+	}
+}
+
+// TestTimeLine draws a destination of 100 s: created, rotated at 20 s with an overlap until 60 s, disabled at 50 s,
+// deleted at 90 s.
+func TestTimeLine(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	first, second := uuid.New(), uuid.New()
+	entry := func(seconds int, detail query.AuditDetail) query.AuditEntry {
+		return query.AuditEntry{Type: "destination.changed", At: at(seconds), Detail: detail}
+	}
+	history := []query.AuditEntry{
+		entry(0, query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"}),
+		entry(0, query.AuditDetail{SecretID: first}),
+		entry(20, query.AuditDetail{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: at(60)}),
+		entry(50, query.AuditDetail{Status: "disabled"}),
+		entry(90, query.AuditDetail{Status: "deleted"}),
+	}
+	for i := range history {
+		history[i].Revision = int64(i)
+	}
+	line := must.Get(newTimeLine(history, url.Values{"at": {at(55).Format(time.RFC3339)}}, at(100)))(t)
+	if !line.Past || line.State.Status != "disabled" || !line.State.Secrets[0].Active || line.X() != 550 ||
+		line.Step != 550 {
+		t.Errorf("at 55 s: %+v, %+v", line, line.State)
+	}
+	spans := func(found []span, want ...span) {
+		t.Helper()
+		if len(found) != len(want) {
+			t.Fatalf("%+v", found)
+		}
+		for i := range want {
+			if want[i].Title = found[i].Title; found[i] != want[i] {
+				t.Errorf("%d is %+v, want %+v", i, found[i], want[i])
+			}
+		}
+	}
+	spans(line.Statuses, span{X: 0, Width: 500, Kind: "enabled"}, span{X: 500, Width: 400, Kind: "disabled"},
+		span{X: 900, Width: 100, Kind: "deleted"})
+	spans(line.Secrets[0].Spans, span{X: 0, Width: 200, Kind: "signs"}, span{X: 200, Width: 400, Kind: "overlaps"})
+	spans(line.Secrets[1].Spans, span{X: 200, Width: 700, Kind: "signs"})
+
+	for moment, want := range map[string]string{"0": "enabled", "499": "enabled", "501": "disabled", "901": "deleted",
+		"1000": "deleted"} {
+		line, err := newTimeLine(history, url.Values{"moment": {moment}}, at(100))
+		if err != nil || line.State == nil || line.State.Status != want || line.Past == (moment == "1000") {
+			t.Errorf("at step %s: %+v, %v; want %s", moment, line.State, err, want)
+		}
+	}
+	if line, err := newTimeLine(history, url.Values{"at": {"2020-01-01T00:00:00Z"}}, at(100)); err != nil ||
+		line.State != nil {
+		t.Errorf("before it was there: %+v, %v", line.State, err)
+	}
+	for _, bad := range []url.Values{{"at": {"yesterday"}}, {"moment": {"1001"}}, {"moment": {"-1"}}, {"moment": {"x"}}} {
+		if _, err := newTimeLine(history, bad, at(100)); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
 	}
 }

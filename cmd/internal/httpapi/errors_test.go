@@ -1,12 +1,21 @@
 package httpapi_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/eventstore/storetest/must"
+	"carillon/projections/organizations"
 )
 
 func TestBadBodiesAreRefusedByName(t *testing.T) {
@@ -63,6 +72,7 @@ func TestBadBodiesAreRefusedByName(t *testing.T) {
 		`{"name":"x","config":{}}`: "config.url is required",
 		`{"name":"` + strings.Repeat("x", 256) + `",` + url + `}}`:          "name must",
 		`{"name":"x","transport":"smtp",` + url + `}}`:                      "transport must be one of webhook",
+		`{"name":"x","secret":"whsec_dG9vIHNob3J0",` + url + `}}`:           "secret must be whsec_",
 		`{"name":"x","externalId":"a b",` + url + `}}`:                      "externalId must be",
 		`{"name":"x","externalId":"` + uuid.NewString() + `",` + url + `}}`: "externalId must not",
 		`{"` + strings.Repeat("x", 100_000) + `":1}`:                        "xxx… is not a known field",
@@ -91,29 +101,6 @@ func TestBodyOfUnknownLengthIsLimitedToo(t *testing.T) {
 	}
 }
 
-func TestUnknownRoutesAndMethods(t *testing.T) {
-	s := serve(t)
-	for _, path := range []string{"/events", "/events/nowhere", "/", "/feeds", "/v9/feeds/events", "/eventsx"} {
-		for _, method := range []string{"GET", "POST", "PROPFIND"} {
-			s.do(t, request{method: method, path: path}).refused(t, 404, "NOT_FOUND", "no such route")
-		}
-	}
-	for path, allow := range map[string]string{
-		"/events/destinations": "GET, POST",
-		"/feeds/events":        "GET, POST",
-		"/events/types":        "GET",
-	} {
-		got := s.delete(t, path)
-		got.refused(t, 404, "NOT_FOUND", "DELETE")
-		if got.header.Get("Allow") != allow {
-			t.Errorf("DELETE %s: Allow: %s, want %s", path, got.header.Get("Allow"), allow)
-		}
-	}
-	if got := s.do(t, request{method: "HEAD", path: "/events/types"}); got.status != http.StatusOK {
-		t.Errorf("HEAD /events/types: %d", got.status)
-	}
-}
-
 func TestBadParametersAreRefusedByName(t *testing.T) {
 	s := serve(t)
 	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm",`)).into(t, 201, new(any))
@@ -125,6 +112,7 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 		"/events/destinations?limit=+5":                    {"INVALID_QUERY", "limit must"},
 		"/events/destinations?limit=":                      {"INVALID_QUERY", "limit must"},
 		"/events/destinations?limit=1&limit=2":             {"INVALID_QUERY", "limit is given twice"},
+		"/events/destinations?offset=1e3":                  {"INVALID_QUERY", "offset must be a whole number"},
 		"/events/destinations?offset=-1":                   {"INVALID_QUERY", "offset must be a whole number of at least 0"},
 		"/events/destinations?limit=%zz":                   {"INVALID_QUERY", "query is not"},
 		"/events/destinations/crm?verbose=1":               {"INVALID_QUERY", "this route takes none"},
@@ -201,31 +189,6 @@ func TestRequestIDsComeBack(t *testing.T) {
 	}
 }
 
-func TestOffsetBeyondAllIsAnEmptyPage(t *testing.T) {
-	s := serve(t)
-	s.destination(t, "crm")
-	for _, offset := range []string{"2147483647", "2147483648", "9007199254740993", "9223372036854775807",
-		"9223372036854775808", "1" + strings.Repeat("0", 40)} {
-		var page struct {
-			Items      []any `json:"items"`
-			Total      int   `json:"total"`
-			Pagination struct {
-				Offset  jsontext.Value `json:"offset"`
-				HasMore bool           `json:"hasMore"`
-			} `json:"pagination"`
-		}
-		s.get(t, destinationsPath+"?offset="+offset).into(t, 200, &page)
-		exact := len(offset) < len("9223372036854775807")
-		if len(page.Items) != 0 || page.Total != 1 || page.Pagination.HasMore ||
-			exact && page.Pagination.Offset.String() != offset {
-			t.Errorf("offset %s: %+v", offset, page)
-		}
-	}
-	for _, wrong := range []string{"-1", "-99999999999999999999", "1e3", "%2B1"} {
-		s.get(t, destinationsPath+"?offset="+wrong).refused(t, 400, "INVALID_QUERY", "offset must be")
-	}
-}
-
 func TestIntegersInEveryNotation(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
@@ -243,4 +206,157 @@ func TestIntegersInEveryNotation(t *testing.T) {
 		got := s.patch(t, path, `{"debounceWindowSeconds":`+text+`}`)
 		got.refused(t, 400, "INVALID_BODY", "debounceWindowSeconds must")
 	}
+}
+
+func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
+	s := serve(t)
+	c := s.clock(t)
+	expires := c.now().Add(time.Hour)
+	expired := s.IssueKey(t, s.org, &expires)
+	revoked := s.IssueKey(t, s.org, nil)
+	id := strings.Split(revoked, "_")[1]
+	changed := must.Get(s.Commands.RevokeKey(t.Context(), apitest.Operator,
+		command.RevokeKey{Organization: s.org, KeyID: id}))(t)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
+	c.pass(time.Hour - time.Millisecond)
+	if got := s.as(expired).get(t, "/feeds/events"); got.status != http.StatusOK {
+		t.Fatalf("before the key expires: %d %s", got.status, got.body)
+	}
+	c.pass(time.Millisecond) // its cached state does not help
+
+	headers := map[string][]string{
+		"missing":            nil,
+		"another scheme":     {"Basic " + s.key},
+		"no scheme":          {s.key},
+		"wrong form":         {"Bearer ck_short"},
+		"wrong secret":       {"Bearer " + s.key[:len(s.key)-1] + flip(s.key[len(s.key)-1])},
+		"unknown":            {"Bearer ck_00000000_" + strings.Repeat("0", 43)},
+		"two":                {"Bearer " + s.key, "Bearer " + s.key},
+		"expired":            {"Bearer " + expired},
+		"revoked":            {"Bearer " + revoked},
+		"trailing rubbish":   {"Bearer " + s.key + "x"},
+		"two keys in one":    {"Bearer " + s.key + " " + s.key},
+		"empty bearer token": {"Bearer "},
+	}
+	routes := []request{
+		{method: "POST", path: "/events/destinations"}, {method: "GET", path: "/events/nowhere"},
+		{method: "POST", path: "/feeds/events"}, {method: "GET", path: "/feeds/events/not-a-uuid"},
+		{method: "GET", path: "/nowhere"}, {method: "PROPFIND", path: "/events/destinations"},
+	}
+	for name, values := range headers {
+		for _, route := range routes {
+			s.refusesKey(t, route, values...)
+			if t.Failed() {
+				t.Fatalf("%s key, %s %s", name, route.method, route.path)
+			}
+		}
+	}
+}
+
+func TestPlainHTTPIsRefused(t *testing.T) {
+	s := serve(t)
+	tests := map[string]struct {
+		peer, proto string
+		status      int
+	}{
+		"this machine":          {"127.0.0.1:1", "", 200},
+		"another peer":          {"192.0.2.1:1", "https", 401},
+		"a trusted proxy":       {"203.0.113.9:1", "https", 200},
+		"a trusted proxy, http": {"203.0.113.9:1", "http", 401},
+	}
+	for name, tt := range tests {
+		for path, code := range map[string]string{"/events/types": "AUTHENTICATION_FAILED", "/feeds/events": "UNAUTHORIZED"} {
+			in := request{path: path, peer: tt.peer}
+			if tt.proto != "" {
+				in.header = map[string]string{"X-Forwarded-Proto": tt.proto}
+			}
+			got := s.do(t, in)
+			if got.status != tt.status {
+				t.Errorf("%s: GET %s answered %d %s, want %d", name, path, got.status, got.body, tt.status)
+			}
+			if tt.status == http.StatusUnauthorized {
+				got.refused(t, 401, code, map[string]string{
+					"AUTHENTICATION_FAILED": "https",
+					"UNAUTHORIZED":          "Invalid or missing API key",
+				}[code])
+			}
+		}
+	}
+}
+
+// Over a real connection: a caller that waits for "100 Continue" gets the refusal instead, and never sends its body.
+func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
+	s := serve(t)
+	server := httptest.NewServer(s.api)
+	t.Cleanup(server.Close)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events",
+		unreadable{t}))(t)
+	r.Header.Set("Expect", "100-continue")
+	r.ContentLength = 10
+	transport := &http.Transport{ExpectContinueTimeout: apitest.Patience}
+	t.Cleanup(transport.CloseIdleConnections)
+	if status, body := apitest.Ask(t, &http.Client{Transport: transport}, r); status != http.StatusUnauthorized {
+		t.Errorf("answered %d %s", status, body)
+	}
+}
+
+// clock moves only when a test says so.
+type clock struct{ nanoseconds atomic.Int64 }
+
+// clock makes the API again, on a clock that stands still at the present time.
+func (s *server) clock(t *testing.T) *clock {
+	t.Helper()
+	c := new(clock)
+	c.nanoseconds.Store(time.Now().UnixNano())
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Now = c.now })
+	return c
+}
+
+func (c *clock) now() time.Time { return time.Unix(0, c.nanoseconds.Load()) }
+
+func (c *clock) pass(d time.Duration) { c.nanoseconds.Add(int64(d)) }
+
+// flip is another character than c.
+func flip(c byte) string {
+	if c == 'a' {
+		return "b"
+	}
+	return "a"
+}
+
+// unreadable is a body that must not be read.
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read before the key was checked")
+	return 0, io.EOF
+}
+
+func TestKeyIsCheckedBeforeTheBodyOnEveryRoute(t *testing.T) {
+	s := serve(t)
+	for _, in := range append([]request{
+		{method: "POST", path: "/events/nowhere"}, {method: "PATCH", path: "/events/types"},
+		{method: "POST", path: "/feeds/nowhere"}, {method: "PUT", path: feedsPath},
+	}, surface...) {
+		for _, header := range []string{"", "Bearer nonsense", "Basic eDp5", "Bearer " + strings.Repeat("k", 61), s.key} {
+			s.refusesKey(t, fill(in), header)
+		}
+	}
+}
+
+// refusesKey sends a request with headers that hold no key, and a body that must not be read.
+func (s *server) refusesKey(t *testing.T, in request, headers ...string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), in.method, in.path, unreadable{t})
+	r.ContentLength = 1 << 40 // nor is its size looked at
+	r.RemoteAddr = "127.0.0.1:40000"
+	r.Header.Set("Content-Type", "text/plain")
+	r.Header["Authorization"] = headers
+	w := httptest.NewRecorder()
+	s.contract.ServeHTTP(w, r)
+	code, message := "AUTHENTICATION_FAILED", ""
+	if !strings.HasPrefix(in.path, "/events") {
+		code, message = "UNAUTHORIZED", "Invalid or missing API key"
+	}
+	response{status: w.Code, header: w.Header(), body: w.Body.String()}.refused(t, 401, code, message)
 }

@@ -2,15 +2,24 @@ package httpapi_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 type secretView struct {
@@ -157,5 +166,210 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	expire("crm", overlapping[0].ID).refused(t, 409, "CONFLICT", "last secret without an end")
 	if diff := cmp.Diff(overlapping, s.secrets(t, "crm")); diff != "" {
 		t.Errorf("after the refusal (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigIsValidated(t *testing.T) {
+	s := serve(t)
+	validate := func(config string) response {
+		return s.post(t, destinationsPath+"/validate", `{"transport":"webhook","config":`+config+`}`)
+	}
+	var found struct {
+		Reachable      bool    `json:"reachable"`
+		StatusCode     *int    `json:"statusCode"`
+		ResponseTimeMs *int64  `json:"responseTimeMs"`
+		Error          *string `json:"error"`
+	}
+	validate(`{"url":"`+receiverURL(t, 405)+`","headers":{"X-A":"1"}}`).into(t, 200, &found)
+	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil ||
+		found.Error != nil {
+		t.Errorf("an endpoint that answers 405: %+v", found)
+	}
+	found.StatusCode = nil
+	validate(`{"url":"https://127.0.0.1:1/"}`).into(t, 200, &found)
+	if found.Reachable || found.StatusCode != nil || found.Error == nil ||
+		!strings.HasPrefix(*found.Error, "connection refused") {
+		t.Errorf("an endpoint that is not there: %+v", found)
+	}
+	for config, message := range map[string]string{
+		`{"url":"http://example.org/"}`:                     "https",
+		`{"url":"https://10.1.2.3/"}`:                       "private or reserved",
+		`{"url":"https://0x7f.1/x","headers":{"Host":"x"}}`: "Host",
+	} {
+		validate(config).refused(t, 400, "VALIDATION_FAILED", message)
+	}
+	for body, message := range map[string]string{
+		`{}`: "config is required", `{"config":{}}`: "config.url is required",
+		`{"config":{"url":7}}`:                               "config.url must be a string",
+		`{"name":"x","config":{"url":"https://127.0.0.1/"}}`: "name is not a known field",
+	} {
+		s.post(t, destinationsPath+"/validate", body).refused(t, 400, "INVALID_BODY", message)
+	}
+	page := into[pageTotal](t, 200, s.get(t, destinationsPath))
+	if page.Total != 0 {
+		t.Error("validation saved a destination")
+	}
+}
+
+type testedView struct {
+	Delivered      bool    `json:"delivered"`
+	StatusCode     *int    `json:"statusCode"`
+	ResponseTimeMs *int64  `json:"responseTimeMs"`
+	Error          *string `json:"error"`
+	WebhookID      string  `json:"webhookId"`
+	Event          struct {
+		Type string    `json:"type"`
+		ID   string    `json:"id"`
+		Time time.Time `json:"time"`
+	} `json:"event"`
+}
+
+func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
+	s := serve(t)
+	type arrival struct {
+		header http.Header
+		body   []byte
+	}
+	arrived := make(chan arrival, 1)
+	status := http.StatusOK
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		arrived <- arrival{r.Header.Clone(), body}
+		if status == http.StatusFound {
+			w.Header().Set("Location", "/elsewhere")
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(receiver.Close)
+	var created destinationView
+	body := `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`
+	s.post(t, destinationsPath, body).into(t, 201, &created)
+	secrets := s.rotate(t, "crm")
+	before, untouched := s.EventTypes(t, "destination-"+created.ID), s.read(t, "crm")
+	writes := &counted{Store: s.Commands.Store}
+	s.Commands.Store = writes
+
+	tested := into[testedView](t, 200, s.post(t, destinationsPath+"/crm/test", ""))
+	got := <-arrived
+	if !tested.Delivered || *tested.StatusCode != 200 || tested.Error != nil || tested.ResponseTimeMs == nil ||
+		tested.Event.Type != "delivery.test" {
+		t.Errorf("answer = %+v", tested)
+	}
+	for _, secret := range secrets { // both sign during the overlap
+		verifier := must.Get(standardwebhooks.NewWebhook(secret.Secret))(t)
+		if err := verifier.Verify(got.body, got.header); err != nil {
+			t.Errorf("signature: %v", err)
+		}
+	}
+	if n := len(strings.Fields(got.header.Get("webhook-signature"))); n != 2 {
+		t.Errorf("%d signatures, want 2", n)
+	}
+	if got.header.Get("webhook-id") != tested.WebhookID || got.header.Get("X-Token") != "t0ken" ||
+		got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("headers = %v", got.header)
+	}
+	var envelope struct {
+		ID          string         `json:"id"`
+		Source      string         `json:"source"`
+		Type        string         `json:"type"`
+		SpecVersion string         `json:"specversion"`
+		Time        time.Time      `json:"time"`
+		Data        map[string]any `json:"data"`
+	}
+	must.OK(t, json.Unmarshal(got.body, &envelope))
+	if envelope.ID != tested.Event.ID || envelope.Type != "delivery.test" || !envelope.Time.Equal(tested.Event.Time) ||
+		envelope.SpecVersion != "1.0" || envelope.Data == nil || envelope.Source == "" {
+		t.Errorf("envelope = %s", got.body)
+	}
+
+	for _, answered := range []int{http.StatusInternalServerError, http.StatusFound} {
+		status = answered
+		tested = testedView{}
+		s.post(t, destinationsPath+"/crm/test", "").into(t, 200, &tested)
+		<-arrived
+		if tested.Delivered || *tested.StatusCode != answered || tested.Error == nil {
+			t.Errorf("answered %d: %+v, want it not delivered, with an error", answered, tested)
+		}
+	}
+	receiver.Close()
+	tested = testedView{}
+	s.post(t, destinationsPath+"/crm/test", "").into(t, 200, &tested)
+	if tested.Delivered || tested.StatusCode != nil || tested.Error == nil ||
+		strings.Contains(*tested.Error, receiver.URL) {
+		t.Errorf("no receiver: %+v, want no status, and an error without the address", tested)
+	}
+
+	s.same(t, before, created.ID, untouched)
+	if n := writes.appends.Load(); n > 0 {
+		t.Errorf("the tests wrote to the event store %d times", n)
+	}
+	page := into[pageTotal](t, 200, s.get(t, destinationsPath+"/crm/deliveries"))
+	if page.Total != 0 {
+		t.Errorf("%d deliveries, want none of a test", page.Total)
+	}
+}
+
+// counted is a store that counts appends.
+type counted struct {
+	eventstore.Store
+
+	appends atomic.Int64
+}
+
+func (c *counted) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
+	c.appends.Add(1)
+	return c.Store.Append(ctx, stream, expected, events)
+}
+
+func (s *server) same(t *testing.T, events []string, id string, want destinationView) {
+	t.Helper()
+	if after := s.EventTypes(t, "destination-"+id); len(after) != len(events) {
+		t.Errorf("the destination got %v", after[len(events):])
+	}
+	if now := s.read(t, id); now.Status != want.Status || now.ConsecutiveFailures != want.ConsecutiveFailures ||
+		now.LastFailureAt != nil {
+		t.Errorf("its health changed: %+v", now)
+	}
+}
+
+func TestTestsAndValidationsShareOneLimit(t *testing.T) {
+	s := serve(t)
+	s.destination(t, "crm")
+	test := request{method: "POST", path: destinationsPath + "/crm/test"}
+	validate := request{
+		method: "POST",
+		path:   destinationsPath + "/validate",
+		body:   `{"config":{"url":"https://127.0.0.1:1/"}}`,
+	}
+	for range 5 {
+		s.do(t, test).into(t, 200, new(any))
+		s.do(t, validate).into(t, 200, new(any))
+	}
+	for _, in := range []request{test, validate} {
+		got := s.do(t, in)
+		got.refused(t, 429, "RATE_LIMITED", "10 requests")
+		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 60 {
+			t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
+		}
+	}
+	for range 12 { // creating is not limited
+		s.post(t, destinationsPath, validate.body[:1]+`"name":"x",`+validate.body[1:]).into(t, 201, new(any))
+	}
+	_, other := s.Organization(t, "Library")
+	validate.key = other
+	s.do(t, validate).into(t, 200, new(any))
+	s.exec(t, "UPDATE carillon.rate_limits SET window_start = window_start - interval '1 minute'") // a minute later
+	s.do(t, test).into(t, 200, new(any))
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Limiter = adapters.NewCheckLimiter(gone(t)) })
+	for _, in := range []request{test, validate} {
+		s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}
 }

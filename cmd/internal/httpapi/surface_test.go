@@ -130,15 +130,6 @@ func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
 	}
 }
 
-func TestRoutesWithoutBodyTakeNone(t *testing.T) {
-	s := serve(t)
-	s.destination(t, "crm")
-	for _, body := range []string{"", "{}", "{}\n"} {
-		s.post(t, destinationsPath+"/crm/secrets/rotate", body).into(t, 200, new(any))
-		s.post(t, destinationsPath+"/crm/test", body).into(t, 200, new(any))
-	}
-}
-
 func TestBadPathParametersOnEveryRoute(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
@@ -187,7 +178,7 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 				continue
 			}
 			got := s.do(t, request{method: method, path: path})
-			got.refused(t, 404, "NOT_FOUND", "")
+			got.refused(t, 404, "NOT_FOUND", method)
 			if got.header.Get("Allow") == "" && method != "PROPFIND" && method != "TRACE" {
 				t.Errorf("%s %s: the answer names no methods that are allowed", method, path)
 			}
@@ -195,6 +186,15 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 		for _, more := range []string{"/", "/more/and/more/and/more", "//"} {
 			s.do(t, request{method: in.method, path: path + more}).refused(t, 404, "NOT_FOUND", "no such route")
 		}
+	}
+	for _, path := range []string{"/events", "/events/nowhere", "/", "/feeds", "/v9/feeds/events", "/eventsx"} {
+		s.get(t, path).refused(t, 404, "NOT_FOUND", "no such route")
+	}
+	if allow := s.delete(t, destinationsPath).header.Get("Allow"); allow != "GET, POST" {
+		t.Errorf("Allow: %s", allow)
+	}
+	if got := s.do(t, request{method: "HEAD", path: "/events/types"}); got.status != http.StatusOK {
+		t.Errorf("HEAD /events/types: %d", got.status)
 	}
 }
 
