@@ -138,14 +138,7 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 		"?since=" + at(1):               {2, 1}, "?until=" + at(1): {1, 0}, "?since=" + at(1) + "&until=" + at(1): {1},
 		"?since=0001-01-01T00:00:00Z": {2, 1, 0}, "?until=0001-01-01T00:00:00Z": {}, "?until=9999-12-31T23:59:59Z": {2, 1, 0},
 	} {
-		var page struct {
-			Items      []deliveryView `json:"items"`
-			Total      int            `json:"total"`
-			Pagination struct {
-				HasMore bool `json:"hasMore"`
-			} `json:"pagination"`
-		}
-		s.get(t, destinationsPath+"/crm/deliveries"+query).into(t, 200, &page)
+		page := into[page[deliveryView]](t, 200, s.get(t, destinationsPath+"/crm/deliveries"+query))
 		got, wanted := make([]string, 0, 3), make([]string, 0, 3)
 		for _, item := range page.Items {
 			got = append(got, item.ID)
@@ -281,8 +274,7 @@ func TestMetrics_countsAttempts(t *testing.T) {
 		lately:                               {3, 3, 2},
 		"?to=2026-01-02T00:00:00Z&from=2026-01-01T00:00:00Z&interval=1d": {1, 0, 0},
 	} {
-		var got metricsBody
-		s.get(t, "/events/metrics"+query).into(t, 200, &got)
+		got := into[metricsBody](t, 200, s.get(t, "/events/metrics"+query))
 		last := got.Intervals[len(got.Intervals)-1]
 		if len(got.Intervals) != want.intervals || got.Total.Attempts != want.attempts ||
 			got.Total.Succeeded != want.succeeded || got.Total.Failed != want.attempts-want.succeeded ||
@@ -293,8 +285,7 @@ func TestMetrics_countsAttempts(t *testing.T) {
 	}
 	_, key := s.Organization(t, "other")
 	other := s.as(key)
-	var foreign metricsBody
-	other.get(t, "/events/metrics").into(t, 200, &foreign)
+	foreign := into[metricsBody](t, 200, other.get(t, "/events/metrics"))
 	if foreign.Total.Attempts != 0 {
 		t.Errorf("another organization sees %+v", foreign.Total)
 	}

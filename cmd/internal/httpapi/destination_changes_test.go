@@ -221,10 +221,7 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 	if !sealed() {
 		t.Fatal("there is no data key to delete")
 	}
-	var subscription struct {
-		ID string `json:"id"`
-	}
-	s.post(t, destinationsPath+"/crm/subscriptions", allOf).into(t, 201, &subscription)
+	subscription := into[idView](t, 201, s.post(t, destinationsPath+"/crm/subscriptions", allOf))
 	s.delete(t, destinationsPath+"/crm").done(t)
 	for _, ref := range []string{"crm", created.ID} {
 		for _, in := range surface {

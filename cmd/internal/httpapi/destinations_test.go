@@ -99,15 +99,7 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 		hasMore bool
 	}{"": {ids, false}, "?limit=2": {ids[:2], true}, "?limit=2&offset=1": {ids[1:], false}, "?offset=3": {nil, false},
 		"?offset=9223372036854775808": {nil, false}} {
-		var page struct {
-			Items      []destinationView `json:"items"`
-			Total      int               `json:"total"`
-			Pagination struct {
-				Limit, Offset int
-				HasMore       bool `json:"hasMore"`
-			} `json:"pagination"`
-		}
-		s.get(t, "/events/destinations"+query).into(t, 200, &page)
+		page := into[page[destinationView]](t, 200, s.get(t, "/events/destinations"+query))
 		got := make([]string, 0, len(page.Items))
 		for _, item := range page.Items {
 			got = append(got, item.ID)
@@ -138,12 +130,7 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 		t.Errorf("created %+v", created)
 	}
 	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1")
-	var page struct {
-		Items      []view `json:"items"`
-		Total      int    `json:"total"`
-		Pagination any    `json:"pagination"`
-	}
-	s.get(t, path).into(t, 200, &page)
+	page := into[page[view]](t, 200, s.get(t, path))
 	if diff := cmp.Diff([]view{created}, page.Items); diff != "" || page.Total != 1 {
 		t.Errorf("list (-created +listed):\n%s", diff)
 	}

@@ -225,26 +225,12 @@ func TestDeepDataCanBeRead(t *testing.T) {
 	}
 }
 
-// stretchView is a part of a list that is read by marks.
-type stretchView[T any] struct {
-	Items      []T `json:"items"`
-	Pagination struct {
-		Limit   int     `json:"limit"`
-		HasMore bool    `json:"hasMore"`
-		Until   *string `json:"until"`
-	} `json:"pagination"`
-}
-
-type idView struct {
-	ID string `json:"id"`
-}
-
 // walk reads a list to its end and returns the ids in the order in which they come. Between two parts, it calls
 // meanwhile.
 func (s *server) walk(t *testing.T, path string, meanwhile func()) (ids []string) {
 	t.Helper()
 	for next := path; ; {
-		page := into[stretchView[idView]](t, 200, s.get(t, next))
+		page := into[page[idView]](t, 200, s.get(t, next))
 		for _, item := range page.Items {
 			ids = append(ids, item.ID)
 		}

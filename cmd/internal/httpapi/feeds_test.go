@@ -143,11 +143,7 @@ func TestItemListParameters(t *testing.T) {
 			got.blames(t, field, field)
 		}
 	}
-	var page struct {
-		Items      []any          `json:"items"`
-		Total      int            `json:"total"`
-		Pagination map[string]any `json:"pagination"`
-	}
+	var page page[any]
 	for _, query := range []string{
 		"", "?limit=100&offset=7", "?since=" + at(-7*day) + "&until=" + at(30*day), "?since=" + at(29*day),
 		"?status=scheduled&orderBy=created&include=source",
@@ -155,7 +151,7 @@ func TestItemListParameters(t *testing.T) {
 	} {
 		for _, version := range []string{"", "/v0"} {
 			s.get(t, version+path+query).into(t, 200, &page)
-			if page.Items == nil || page.Total != 0 || page.Pagination["hasMore"] != false {
+			if page.Items == nil || page.Total != 0 || page.Pagination.HasMore {
 				t.Errorf("%s%s: %+v", version, query, page)
 			}
 		}

@@ -61,9 +61,7 @@ func (s *server) site(t *testing.T) uuid.UUID {
 // attach returns the id of the association.
 func (s *server) attach(t *testing.T, feedPath string, source uuid.UUID) string {
 	t.Helper()
-	var association struct {
-		ID string `json:"id"`
-	}
+	var association idView
 	body := fmt.Sprintf(`{"sourceType":"site","sourceId":"%s"}`, source)
 	s.post(t, feedPath+"/sources", body).into(t, 201, &association)
 	return association.ID

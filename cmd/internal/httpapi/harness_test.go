@@ -213,6 +213,20 @@ func (s *server) wrote(t *testing.T, stream string, want ...string) {
 	}
 }
 
+// page is a list as it is answered.
+type page[T any] struct {
+	Items      []T `json:"items"`
+	Total      int `json:"total"`
+	Pagination struct {
+		HasMore bool    `json:"hasMore"`
+		Until   *string `json:"until"`
+	} `json:"pagination"`
+}
+
+type idView struct {
+	ID string `json:"id"`
+}
+
 // problem is an error envelope.
 type problem struct {
 	Success bool

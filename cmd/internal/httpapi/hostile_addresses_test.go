@@ -48,10 +48,7 @@ func TestHostileAddressesByScope(t *testing.T) {
 	if two := send("GET", "two", reader, "", 200).Config.URL; two == masked || !strings.HasPrefix(two, prefix) {
 		t.Errorf("one is %s and two is %s", masked, two)
 	}
-	var listed struct {
-		Items []destinationView `json:"items"`
-	}
-	s.as(reader).get(t, destinationsPath).into(t, 200, &listed)
+	listed := into[page[destinationView]](t, 200, s.as(reader).get(t, destinationsPath))
 	if len(listed.Items) != 2 || listed.Items[0].Config.URL != masked {
 		t.Errorf("listed %+v", listed)
 	}

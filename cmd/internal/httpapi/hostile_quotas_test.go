@@ -74,9 +74,7 @@ func TestHostileNumbersOfThings(t *testing.T) {
 				trying.Go(func() {
 					got := s.post(t, tt.path, tt.body(i))
 					if got.status == 201 {
-						var one struct {
-							ID string `json:"id"`
-						}
+						var one idView
 						got.into(t, 201, &one)
 						all.Store(one.ID, true)
 						made.Add(1)
@@ -299,20 +297,13 @@ func TestHostileRedeliveries(t *testing.T) {
 	window := thisHour()
 	backfill := request{method: "POST", path: destinationsPath + "/" + late.ID + "/backfill", body: window}
 	s.do(t, backfill).refused(t, 409, "CONFLICT", "limit redeliveries: ")
-	var list struct {
-		Items []any `json:"items"`
-	}
-	s.get(t, destinationsPath+"/"+late.ID+"/deliveries").into(t, 200, &list)
+	list := into[page[any]](t, 200, s.get(t, destinationsPath+"/"+late.ID+"/deliveries"))
 	if len(list.Items) != 0 {
 		t.Errorf("%d deliveries were made", len(list.Items))
 	}
 	s.limit(t, organization.Limits{organization.LimitRedeliveries: most + tries})
-	var made struct {
-		Scanned int `json:"eventsScanned"`
-		Created int `json:"deliveriesCreated"`
-	}
-	s.do(t, backfill).into(t, 200, &made)
-	if made.Scanned != tries || made.Created != tries {
+	made := into[backfilled](t, 200, s.do(t, backfill))
+	if made.EventsScanned != tries || made.DeliveriesCreated != tries {
 		t.Errorf("with room: %+v, want %d", made, tries)
 	}
 }

@@ -16,25 +16,28 @@ import (
 	"carillon/eventstore/storetest/must"
 )
 
+// occurrenceView is the occurrence of an item.
+type occurrenceView struct {
+	Next *struct {
+		StartDateTime time.Time `json:"startDateTime"`
+	} `json:"nextOccurrence"`
+	InRange []struct {
+		InstanceID    string    `json:"instanceId"`
+		StartDateTime time.Time `json:"startDateTime"`
+		Status        string    `json:"status"`
+	} `json:"occurrencesInRange"`
+	Total    int `json:"totalOccurrences"`
+	Upcoming int `json:"upcomingOccurrences"`
+}
+
 // detail holds the fields of one item that tests read.
 type detail struct {
 	Item struct {
-		ID         string `json:"id"`
-		EventID    string `json:"eventId"`
-		Title      string `json:"title"`
-		Occurrence struct {
-			Next *struct {
-				StartDateTime time.Time `json:"startDateTime"`
-			} `json:"nextOccurrence"`
-			InRange []struct {
-				InstanceID    string    `json:"instanceId"`
-				StartDateTime time.Time `json:"startDateTime"`
-				Status        string    `json:"status"`
-			} `json:"occurrencesInRange"`
-			Total    int `json:"totalOccurrences"`
-			Upcoming int `json:"upcomingOccurrences"`
-		} `json:"occurrence"`
-		Source *happening.Block `json:"source"`
+		ID         string           `json:"id"`
+		EventID    string           `json:"eventId"`
+		Title      string           `json:"title"`
+		Occurrence occurrenceView   `json:"occurrence"`
+		Source     *happening.Block `json:"source"`
 	} `json:"item"`
 }
 
@@ -108,10 +111,7 @@ func TestItemIsAsListed(t *testing.T) {
 	reader := s.share(t, made.ID)
 	ids := s.items(t, path, 2)
 	for _, query := range []string{"", "?include=source"} {
-		var list struct {
-			Items []map[string]any `json:"items"`
-		}
-		s.get(t, path+"/items"+query).into(t, 200, &list)
+		list := into[page[map[string]any]](t, 200, s.get(t, path+"/items"+query))
 		for _, want := range list.Items {
 			var got struct {
 				Item map[string]any `json:"item"`

@@ -89,17 +89,10 @@ func (s *server) observe(t *testing.T, source uuid.UUID, details happening.Detai
 
 type itemsPage struct {
 	Items []struct {
-		ID         string `json:"id"`
-		Title      string `json:"title"`
-		Occurrence struct {
-			NextOccurrence *struct {
-				ID string `json:"id"`
-			} `json:"nextOccurrence"`
-			InRange  []any `json:"occurrencesInRange"`
-			Total    int   `json:"totalOccurrences"`
-			Upcoming int   `json:"upcomingOccurrences"`
-		} `json:"occurrence"`
-		Source map[string]any `json:"source"`
+		ID         string         `json:"id"`
+		Title      string         `json:"title"`
+		Occurrence occurrenceView `json:"occurrence"`
+		Source     map[string]any `json:"source"`
 	} `json:"items"`
 	Total      int `json:"total"`
 	Pagination struct {
@@ -137,7 +130,7 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 	if got := page.titles(); !slices.Equal(got, []string{"First", "Bare", "Third"}) {
 		t.Errorf("in order of occurrence: %v", got)
 	}
-	if o := page.Items[0].Occurrence; o.NextOccurrence == nil || len(o.InRange) != 2 || o.Total != 2 || o.Upcoming != 2 {
+	if o := page.Items[0].Occurrence; o.Next == nil || len(o.InRange) != 2 || o.Total != 2 || o.Upcoming != 2 {
 		t.Errorf("occurrences of the first: %+v", o)
 	}
 	if o := page.Items[1].Occurrence; o.Upcoming != 0 || o.Total != 1 {
@@ -385,17 +378,7 @@ func TestRangeRules(t *testing.T) {
 					want = append(want, at)
 				}
 			}
-			var page struct {
-				Items []struct {
-					Occurrence struct {
-						InRange []struct {
-							StartDateTime time.Time `json:"startDateTime"`
-						} `json:"occurrencesInRange"`
-						Total int `json:"totalOccurrences"`
-					} `json:"occurrence"`
-				} `json:"items"`
-				Total int `json:"total"`
-			}
+			var page itemsPage
 			got.into(t, 200, &page)
 			total := 0
 			for _, item := range page.Items {

@@ -248,6 +248,12 @@ func thisHour() string {
 		now.Add(time.Hour).Format("2006-01-02T15:04:05-07:00") + `"}`
 }
 
+// backfilled is the answer to a backfill.
+type backfilled struct {
+	EventsScanned     int `json:"eventsScanned"`
+	DeliveriesCreated int `json:"deliveriesCreated"`
+}
+
 func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	s := serve(t)
 	first := s.subscribed(t, "first") // receives what is published now
@@ -257,28 +263,24 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	s.published(t, first.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck})
 	late := s.destination(t, "late")
 	s.post(t, destinationsPath+"/late/subscriptions", `{"eventTypes":["news.*"],"scopeKind":"all"}`).into(t, 201, new(any))
-	type view struct {
-		EventsScanned     int `json:"eventsScanned"`
-		DeliveriesCreated int `json:"deliveriesCreated"`
-	}
 	window := thisHour()
-	for _, want := range []view{{3, 3}, {3, 0}} {
-		got := into[view](t, 200, s.post(t, destinationsPath+"/late/backfill", window))
+	for _, want := range []backfilled{{3, 3}, {3, 0}} {
+		got := into[backfilled](t, 200, s.post(t, destinationsPath+"/late/backfill", window))
 		if got != want {
 			t.Errorf("backfill = %+v, want %+v", got, want)
 		}
-		page := into[pageTotal](t, 200, s.get(t, destinationsPath+"/"+late.ID+"/deliveries"))
+		page := into[page[any]](t, 200, s.get(t, destinationsPath+"/"+late.ID+"/deliveries"))
 		if page.Total != 3 {
 			t.Errorf("%d deliveries, want 3", page.Total)
 		}
 	}
-	none := into[view](t, 200, s.post(t, destinationsPath+"/first/backfill", window))
-	if none != (view{4, 0}) {
+	none := into[backfilled](t, 200, s.post(t, destinationsPath+"/first/backfill", window))
+	if none != (backfilled{4, 0}) {
 		t.Errorf("backfill of delivered events = %+v, want 4 scanned and none made", none)
 	}
 	s.post(t, destinationsPath+"/late/backfill",
 		`{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`).into(t, 200, &none)
-	if none != (view{}) {
+	if none != (backfilled{}) {
 		t.Errorf("backfill of long ago = %+v", none)
 	}
 }
@@ -298,11 +300,7 @@ func TestBackfillReinstatesDiscarded(t *testing.T) {
 		`{"externalId":"again","eventTypes":["news.*"],"scopeKind":"all"}`).into(t, 201, new(any))
 	window := thisHour()
 	for _, want := range []int{1, 0} {
-		var got struct {
-			EventsScanned     int `json:"eventsScanned"`
-			DeliveriesCreated int `json:"deliveriesCreated"`
-		}
-		s.post(t, destinationsPath+"/crm/backfill", window).into(t, 200, &got)
+		got := into[backfilled](t, 200, s.post(t, destinationsPath+"/crm/backfill", window))
 		if got.EventsScanned != 2 || got.DeliveriesCreated != want {
 			t.Errorf("backfill = %+v, want 2 scanned and %d created", got, want)
 		}
@@ -359,7 +357,7 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	s.publishMany(t, 10_001, "news.item.added")
 	s.publishMany(t, 500, "research.status.changed") // no subscription matches these: not in scope
 	s.post(t, destinationsPath+"/crm/backfill", backfillOfMany).refused(t, 400, "VALIDATION_FAILED", "10000")
-	page := into[pageTotal](t, 200, s.get(t, destinationsPath+"/"+destination.ID+"/deliveries"))
+	page := into[page[any]](t, 200, s.get(t, destinationsPath+"/"+destination.ID+"/deliveries"))
 	if page.Total != 0 {
 		t.Errorf("%d deliveries were made all the same", page.Total)
 	}

@@ -178,7 +178,7 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 				continue
 			}
 			got := s.do(t, request{method: method, path: path})
-			got.refused(t, 404, "NOT_FOUND", method)
+			got.refused(t, 404, "NOT_FOUND", "this path does not take ")
 			if got.header.Get("Allow") == "" && method != "PROPFIND" && method != "TRACE" {
 				t.Errorf("%s %s: the answer names no methods that are allowed", method, path)
 			}
@@ -202,10 +202,7 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 func TestOthersThingsDoNotExist(t *testing.T) {
 	s := serve(t)
 	theirs, feed := s.destination(t, "crm"), s.filledFeed(t)
-	var subscription struct {
-		ID string `json:"id"`
-	}
-	s.put(t, destinationsPath+"/crm/subscriptions/all", allOf).into(t, 201, &subscription)
+	subscription := into[idView](t, 201, s.put(t, destinationsPath+"/crm/subscriptions/all", allOf))
 	delivery := s.delivery(t, theirs.ID)
 	known := append(feed.pairs(), "/events/events/{id}", "/events/events/"+s.detail(t, delivery).EventID,
 		"{subRef}", subscription.ID, "{id}", delivery, "{secretId}", theirs.Secrets[0].ID)
@@ -236,7 +233,7 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 	if after := written(); !slices.Equal(before, after) {
 		t.Errorf("another organization wrote: %v became %v", before, after)
 	}
-	page := into[pageTotal](t, 200, s.as(mine).get(t, destinationsPath))
+	page := into[page[any]](t, 200, s.as(mine).get(t, destinationsPath))
 	if page.Total != 0 {
 		t.Errorf("another organization sees %d destinations", page.Total)
 	}

@@ -223,10 +223,6 @@ func TestDeletedRightAfterChange(t *testing.T) {
 	}
 }
 
-type pageTotal struct {
-	Total int `json:"total"`
-}
-
 func TestNamesAreOfOneOrganization(t *testing.T) {
 	s := serve(t)
 	_, other := s.Organization(t, "Library")
