@@ -37,7 +37,8 @@ type place struct {
 	titles []string
 	err    error
 	visits int
-	hold   chan struct{} // visits wait for it where not nil
+	shown  map[string]collect.Observation // by handle, beside the titles
+	hold   chan struct{}                  // visits wait for it where not nil
 }
 
 // soon is when everything happens: the same at each visit, also around midnight.
@@ -75,6 +76,9 @@ func (p *place) Read(ctx context.Context, source collect.Source, _ collect.Known
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	result := collect.Page{Requests: 1}
+	if o, is := p.shown[source.Handle]; is {
+		result.Observations = []collect.Observation{o}
+	}
 	for _, title := range p.titles {
 		key := "url:https://" + source.Handle + ".example/" + title
 		instance := happening.DeriveInstanceID(key, "")
@@ -202,39 +206,13 @@ func TestBackfillOutlastsFailure(t *testing.T) {
 	}
 }
 
-// stage is a platform on which accounts show one and the same concert.
-type stage struct {
-	mu    sync.Mutex
-	shown map[string]collect.Observation // by handle
-}
-
-func newStage() *stage {
-	return &stage{shown: map[string]collect.Observation{}}
-}
-
-// Start implements collect.Collector.
-func (*stage) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: source.Handle}}
-}
-
-// Read implements collect.Collector.
-func (s *stage) Read(_ context.Context, source collect.Source, _ collect.Known) (collect.Page, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	page := collect.Page{Requests: 1}
-	if o, ok := s.shown[source.Handle]; ok {
-		page.Observations = []collect.Observation{o}
-	}
-	return page, nil
-}
-
 // shows sets how an account shows a concert with a separate key from now on.
-func (s *stage) shows(handle, title, venue string, standing happening.Standing) uuid.UUID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *place) shows(handle, title, venue string, standing happening.Standing) uuid.UUID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	key := "url:https://" + handle + ".example/concert"
 	instance := happening.DeriveInstanceID(key, "")
-	s.shown[handle] = collect.Observation{
+	p.shown[handle] = collect.Observation{
 		Key:      key,
 		Keys:     []string{key},
 		Standing: standing,
@@ -257,7 +235,7 @@ func (s *stage) shows(handle, title, venue string, standing happening.Standing) 
 // Two accounts show one concert under different keys. It is one event from the moment on when that is known, and two
 // after it was split.
 func TestMergeAndSplit(t *testing.T) {
-	s := newStage()
+	s := &place{shown: map[string]collect.Observation{}}
 	w := open(t, map[string]collect.Collector{"facebook": s})
 	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
 	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
