@@ -175,8 +175,7 @@ func TestHostileAddressesWithCertificate(t *testing.T) {
 	shown := must.Get(tls.X509KeyPair([]byte(good.Chain), []byte(good.Key)))(t)
 	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}, nil)
 	guarded := egress.NewTransport(egress.Policy{}, egress.Options{Certificate: &shown})
-	result := NewSender(showing(t, r, nil), Options{}).
-		Send(t.Context(), requestVia(t, r.URL, guarded))
+	result := NewSender(showing(t, r, nil), Options{}).Send(t.Context(), requestVia(t, r.URL, guarded))
 	if result.FailureReason != delivery.FailureBlocked || r.Connections.Load() > 0 {
 		t.Errorf("got %+v after %d connections", result, r.Connections.Load())
 	}
@@ -207,9 +206,7 @@ func TestCertificateIsNamed(t *testing.T) {
 		}},
 		"another name": {"shop.example", false, known, nil, []string{`is for shop.example, and not for 127.0.0.1`}},
 		"a line feed":  {"shop\nTLS", false, known, nil, []string{"is for shop\uFFFDTLS, and not for 127.0.0.1"}},
-		"expired": {"127.0.0.1", true, known, nil, []string{
-			`of "127.0.0.1"`, "is not valid now: renew it",
-		}},
+		"expired":      {"127.0.0.1", true, known, nil, []string{`of "127.0.0.1"`, "is not valid now: renew it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -345,11 +345,7 @@ func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 	s.project(deliveries.ReadModel)
 	q, _ := s.queue(0)
 	s.schedule() // for a destination that is full
-	ask := schedule.Room{
-		PerDestination: 10,
-		Limit:          10,
-		Full:           []uuid.UUID{s.destination},
-	}
+	ask := schedule.Room{PerDestination: 10, Limit: 10, Full: []uuid.UUID{s.destination}}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		due := s.retried(s.schedule(), 500*time.Millisecond)
 		looked := false

@@ -99,11 +99,9 @@ func TestPublishOneEvent(t *testing.T) {
 		{`"id":"` + id, `"id":"7`}:                                           {"INVALID_BODY", "id must be a UUID"},
 		{`"source":`, `"time":"9999-12-31T23:59:59-01:00","source":`}: {"INVALID_BODY",
 			"time must be an ISO 8601 time"},
-		{`"source":`, `"feedid":"x","source":`}: {"INVALID_BODY", "feedid is not a known field"},
-		{`"source":`, `"feedId":"` + id + `","source":`}: {"INVALID_BODY",
-			"feedType and feedId go together"},
-		{`"data":` + factcheck, `"data":{}`}: {"VALIDATION_FAILED",
-			"data does not match the schema"},
+		{`"source":`, `"feedid":"x","source":`}:          {"INVALID_BODY", "feedid is not a known field"},
+		{`"source":`, `"feedId":"` + id + `","source":`}: {"INVALID_BODY", "feedType and feedId go together"},
+		{`"data":` + factcheck, `"data":{}`}:             {"VALIDATION_FAILED", "data does not match the schema"},
 		{`"organizationId":"` + org.String() + `",`, ``}: {"VALIDATION_FAILED", ""},
 	} {
 		body := strings.Replace(event(org, id, "claim-1"), change[0], change[1], 1)
