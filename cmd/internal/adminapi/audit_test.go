@@ -132,31 +132,20 @@ func TestAuditSubscriptions(t *testing.T) {
 	}))(t)
 	path := "/admin/audit/destinations/" + created.ID.String()
 	at := made.Value.CreatedAt
-	want := []query.AuditSubscription{{
-		ID: made.ID,
-		Answered: subscription.Answered{
-			EventTypes: []string{"concert.*"},
-			ScopeKind:  "all",
-			Feeds:      []subscription.Pin{},
-		},
-		Active:    true,
-		CreatedAt: at,
-		UpdatedAt: at,
-	}}
-	shows := func(query string, want []query.AuditSubscription) {
+	shows := func(query string, want int) {
 		t.Helper()
-		got := into[adminapi.Audit](t, 200, s.do(t, "GET", path+query, ""))
-		if diff := cmp.Diff(want, got.State.Subscriptions); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", query, diff)
+		got := into[adminapi.Audit](t, 200, s.do(t, "GET", path+query, "")).State.Subscriptions
+		if len(got) != want || want > 0 && (got[0].ID != made.ID || !got[0].Active || !got[0].CreatedAt.Equal(at)) {
+			t.Errorf("%s: %+v, want %d", query, got, want)
 		}
 	}
-	shows("", want)
+	shows("", 1)
 	must.Get(s.Commands.DeleteSubscription(t.Context(), by, command.DeleteSubscription{
 		Destination: created.ID,
 		ID:          made.ID,
 	}))(t)
-	shows("", []query.AuditSubscription{})
-	shows("?changes=none&at="+url.QueryEscape(at.Format(time.RFC3339Nano)), want)
+	shows("", 0)
+	shows("?changes=none&at="+url.QueryEscape(at.Format(time.RFC3339Nano)), 1)
 }
 
 // export asks for NDJSON with any Accept header.
