@@ -200,7 +200,9 @@ func TestCertificateIsNamed(t *testing.T) {
 		"its root is sent": {"127.0.0.1", false, other, []*mtlstest.Authority{other}, []string{
 			`is of the authority "Other Root", which is not known here`,
 		}},
-		"an intermediate": {"127.0.0.1", false, between, []*mtlstest.Authority{between}, []string{`is signed by "Other Root", which`}},
+		"an intermediate": {"127.0.0.1", false, between, []*mtlstest.Authority{between}, []string{
+			`is signed by "Other Root", which`,
+		}},
 		"none is sent": {"127.0.0.1", false, between2, nil, []string{
 			`is signed by "Intermediate of Known Root"`, "send its certificate along",
 		}},

@@ -216,7 +216,8 @@ func TestHostileClientCertificates(t *testing.T) {
 		"too large":             {bodyOf(t, strings.Repeat("x", 40_000), good.Key), "certificate has 40000 bytes"},
 		"PEM for JSON":          {strings.ReplaceAll(good.Key, "\n", " "), "body"},
 		"half a body":           {bodyOf(t, good.Chain, good.Key)[:1300], ""},
-		"twice":                 {strings.Replace(bodyOf(t, good.Chain, good.Key), "{", `{"privateKey":"x",`, 1), "privateKey"},
+		"twice": {strings.Replace(bodyOf(t, good.Chain, good.Key), "{", `{"privateKey":"x",`, 1),
+			"privateKey"},
 	} {
 		got := s.do(t, "PUT", path, tt.body)
 		got.refused(t, 400, "INVALID_BODY", tt.message)

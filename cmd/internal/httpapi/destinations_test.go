@@ -98,7 +98,7 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 		ids     []string
 		hasMore bool
 	}{"": {ids, false}, "?limit=2": {ids[:2], true}, "?limit=2&offset=1": {ids[1:], false}, "?offset=3": {nil, false},
-		"?offset=9223372036854775808": {nil, false}} {
+		"?offset=9223372036854775807": {nil, false}, "?offset=9223372036854775808": {nil, false}} {
 		page := into[page[destinationView]](t, 200, s.get(t, "/events/destinations"+query))
 		got := make([]string, 0, len(page.Items))
 		for _, item := range page.Items {
