@@ -46,24 +46,6 @@ type installationJourney struct {
 
 func (j *installationJourney) at(name string) string { return filepath.Join(j.dir, name) }
 
-// carillon runs a command line on a data directory that must succeed.
-func (j *installationJourney) carillon(args ...string) string {
-	j.Helper()
-	code, out, errors := runIn(j.Context(), "", args...)
-	if code != 0 {
-		j.Fatalf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-	}
-	return out
-}
-
-// refused runs a command line that must fail, saying a text.
-func (j *installationJourney) refused(text string, args ...string) {
-	j.Helper()
-	if code, _, errors := runIn(j.Context(), "", args...); code != 1 || !strings.Contains(errors, text) {
-		j.Errorf("carillon %v: exit %d\n%s\nwant 1 and %q", args, code, errors, text)
-	}
-}
-
 func (j *installationJourney) backup(to string, keys int) {
 	j.Helper()
 	if made := answer[backup.Manifest](j.T, "backup", j.at(to), "--data-dir", j.at("data")); made.Keys != keys ||
@@ -116,7 +98,7 @@ func TestBackupAndRestore(t *testing.T) {
 	j.overARunningServer()
 	j.concurrently()
 	j.stop()
-	j.refused("must be empty", "restore", j.at("backup"), "--data-dir", j.at("data"))
+	fails(j.T, 1, "must be empty", "restore", j.at("backup"), "--data-dir", j.at("data"))
 	if j.hasKey(j.later) {
 		t.Error("the key of a deleted destination is back, after the server has ended")
 	}
@@ -148,10 +130,10 @@ func (j *installationJourney) clientCertificate() {
 		for file, text := range map[string]string{"cert.pem": pair.Chain, "key.pem": pair.Key} {
 			apitest.OK(j, os.WriteFile(j.at(file), []byte(text), 0o600))
 		}
-		j.carillon(append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key",
+		prints(j.T, "", append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key",
 			j.at("key.pem")}, j.flags...)...)
 	}
-	j.shown = j.carillon(append([]string{"org", "certificate", "show", org}, j.flags...)...)
+	j.shown = prints(j.T, "", append([]string{"org", "certificate", "show", org}, j.flags...)...)
 }
 
 // A backup that was cut off after the copy of the event store continues, without later events. The store is copied
@@ -168,7 +150,7 @@ func (j *installationJourney) interrupted() {
 	apitest.OK(j, os.RemoveAll(j.at("backup/keys")))
 	j.api(http.MethodDelete, hooks+"gone", "", http.StatusOK)
 	j.backup("backup", 3)
-	j.refused("whole backup", "backup", j.at("backup"), "--data-dir", j.at("data"))
+	fails(j.T, 1, "whole backup", "backup", j.at("backup"), "--data-dir", j.at("data"))
 }
 
 // hasKey reports whether the key store of the server has the key of a destination.
@@ -185,7 +167,7 @@ func (j *installationJourney) overARunningServer() {
 		j.Fatal("the key store does not have the destination's key")
 	}
 	j.api(http.MethodDelete, hooks+"later", "", http.StatusOK)
-	j.refused("a server runs", "restore", j.at("backup"), "--data-dir", j.at("data"))
+	fails(j.T, 1, "a server runs", "restore", j.at("backup"), "--data-dir", j.at("data"))
 	if j.hasKey(j.later) {
 		j.Error("the key of a deleted destination is back, while a server runs")
 	}
@@ -200,7 +182,7 @@ func (j *installationJourney) rotated() {
 	progress := in.Progress
 	in.Progress = func(what string) (node.Progress, func()) {
 		if what == "backing up" {
-			j.carillon(append([]string{"keys", "rotate-master"}, j.flags...)...)
+			prints(j.T, "", append([]string{"keys", "rotate-master"}, j.flags...)...)
 		}
 		return progress(what)
 	}
@@ -227,7 +209,7 @@ func (j *installationJourney) concurrently() {
 	if err != nil {
 		j.Fatal(err)
 	}
-	j.refused("another backup", args...)
+	fails(j.T, 1, "another backup", args...)
 	if _, err := os.Stat(half); err != nil {
 		j.Error(err)
 	}
@@ -260,17 +242,17 @@ func (j *installationJourney) restored() {
 	j.Helper()
 	restore := []string{"restore", j.at("backup"), "--data-dir", j.at("new")}
 	master := apitest.Must(os.ReadFile(j.at("new/" + config.MasterKeyFile)))(j)
-	j.refused("there is no master key", "restore", j.at("backup"), "--data-dir", j.at("keyless"))
+	fails(j.T, 1, "there is no master key", "restore", j.at("backup"), "--data-dir", j.at("keyless"))
 	for _, key := range [][]byte{[]byte("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="), master} {
 		apitest.OK(j, os.WriteFile(j.at("new/"+config.MasterKeyFile), key, 0o600))
 		if !bytes.Equal(key, master) {
-			j.refused("the backup was made with master key", restore...)
+			fails(j.T, 1, "the backup was made with master key", restore...)
 		}
 	}
 	if made := answer[backup.Manifest](j.T, restore...); made.Keys != 3 {
 		j.Errorf("restored %+v", made)
 	}
-	j.carillon(restore...) // again, which changes nothing
+	prints(j.T, "", restore...) // again, which changes nothing
 	cfg := settings(j.at("new"), pgtest.URL(j.T))
 	if _, err := app.Open(j.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
 		!strings.Contains(err.Error(), "--after-restore") {
@@ -310,5 +292,5 @@ func (j *installationJourney) withoutItsKey(says string) {
 	if err != nil {
 		j.Fatal(err)
 	}
-	j.refused(says, "backup", j.at("another"), "--data-dir", j.at("new"))
+	fails(j.T, 1, says, "backup", j.at("another"), "--data-dir", j.at("new"))
 }

@@ -66,10 +66,7 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 	if gone(data) || gone(home) {
 		t.Fatal("it was removed")
 	}
-	if code, out, failed := runIn(t.Context(), "", "data", "remove", data, "--yes", "--json"); code != 0 ||
-		!strings.Contains(out, `"removed": true`) {
-		t.Errorf("exit %d, %s\n%s", code, failed, out)
-	}
+	prints(t, `"removed": true`, "data", "remove", data, "--yes", "--json")
 	if !gone(data) || !gone(home) || gone(base) {
 		t.Error("it was not removed")
 	}
@@ -80,28 +77,19 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 	t.Parallel()
 	data, base, home := elsewhere(t)
-	lines := func() string {
-		code, out, failed := runIn(t.Context(), "", "data", "list", "--clusters-dir", base)
-		if code != 0 {
-			t.Fatal(failed)
-		}
-		return out
-	}
+	lines := func() string { return prints(t, "", "data", "list", "--clusters-dir", base) }
 	if got := lines(); !strings.Contains(got, home) || !strings.Contains(got, "stopped") ||
 		strings.Contains(got, leftBehind) {
 		t.Errorf("named as %s", got)
 	}
 	copied := filepath.Join(filepath.Dir(data), "copy")
 	apitest.OK(t, os.CopyFS(copied, os.DirFS(filepath.Join(data, "keys"))))
-	if code, _, failed := runIn(t.Context(), "", "data", "remove", copied, "--yes"); code != 1 ||
-		!strings.Contains(failed, "neither a data directory nor") || gone(copied) {
-		t.Errorf("a directory of something else: exit %d, %s", code, failed)
-	}
+	fails(t, 1, "neither a data directory nor", "data", "remove", copied, "--yes")
 	apitest.OK(t, os.Mkdir(filepath.Join(copied, "postgres"), 0o700))
 	apitest.OK(t, os.Symlink(home, filepath.Join(copied, "postgres", "cluster-home")))
-	if code, out, failed := runIn(t.Context(), "", "data", "remove", copied, "--yes"); code != 0 || !gone(copied) ||
-		gone(home) {
-		t.Errorf("a copy: exit %d, %s\n%s", code, failed, out)
+	prints(t, "", "data", "remove", copied, "--yes")
+	if !gone(copied) || gone(home) {
+		t.Error("a copy is there, or its cluster is gone")
 	}
 	apitest.OK(t, os.RemoveAll(data))
 	if got := lines(); !strings.Contains(got, leftBehind) || !strings.Contains(got, "carillon data remove "+home) {
@@ -111,10 +99,8 @@ func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 		!strings.Contains(out, "THE DATA KEYS") || gone(home) {
 		t.Errorf("without --yes: exit %d, %s\n%s", code, failed, out)
 	}
-	if code, out, failed := runIn(t.Context(), "", "data", "remove", home, "--yes"); code != 0 || !gone(home) {
-		t.Errorf("exit %d, %s\n%s", code, failed, out)
-	}
-	if got := lines(); got != "no clusters outside data directories\n" {
+	prints(t, "", "data", "remove", home, "--yes")
+	if got := lines(); !gone(home) || got != "no clusters outside data directories\n" {
 		t.Errorf("named as %s", got)
 	}
 }
@@ -122,9 +108,9 @@ func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 func TestDataOfARunningServerStays(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	if code, out, failed := runIn(t.Context(), "", "data", "remove", s.server[1], "--yes"); code != 1 ||
-		!strings.Contains(failed, "a server is running") || gone(s.server[1]) {
-		t.Errorf("exit %d, %s\n%s", code, failed, out)
+	fails(t, 1, "a server is running", "data", "remove", s.server[1], "--yes")
+	if gone(s.server[1]) {
+		t.Error("it is gone")
 	}
 }
 

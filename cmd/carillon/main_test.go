@@ -176,6 +176,16 @@ func (s shell) matches(pattern string, args ...string) {
 	}
 }
 
+// prints runs a command line, without the flags of a server, that must succeed and print a text.
+func prints(t *testing.T, text string, args ...string) (out string) {
+	t.Helper()
+	code, out, said := runIn(t.Context(), "", args...)
+	if code != 0 || !strings.Contains(out, text) {
+		t.Fatalf("carillon %v: exit %d\n%s%s\nwant 0 and %q", args, code, out, said, text)
+	}
+	return out
+}
+
 // fails runs a command line, without the flags of a server, that must end with a code and say a text.
 func fails(t *testing.T, code int, text string, args ...string) {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/suite/children"
 	"carillon/command/delivery/dispatching"
 	"carillon/projections"
 	"carillon/projections/pgtest"
@@ -122,9 +123,9 @@ type cluster struct {
 	*installation
 	database            *pgtest.Server
 	pool                *pgxpool.Pool
-	store               string // its address; empty: embedded
-	node                *child // nil: embedded
-	servers             []*child
+	store               string          // its address; empty: embedded
+	node                *children.Child // nil: embedded
+	servers             []*children.Child
 	toStore, toDatabase []*passage // of each server, if it can be cut
 }
 
@@ -134,7 +135,7 @@ func newCluster(t *testing.T, of layout) *cluster {
 	c := &cluster{installation: &installation{T: t, data: filepath.Join(dir, "data")}, database: pgtest.NewServer(t)}
 	c.pool = c.database.Pool()
 	if !of.embedded {
-		c.node, c.store = startNodeChild(t, dir)
+		c.node, c.store = children.StartNode(t, dir)
 	}
 	for i := range max(of.servers, len(of.roles)) {
 		store, database, env := c.store, c.database.URL(), slices.Clone(of.env)
@@ -147,7 +148,7 @@ func newCluster(t *testing.T, of layout) *cluster {
 		if of.roles != nil {
 			env = append(env, "CHILD_ROLES="+of.roles[i])
 		}
-		server, api, admin := startServerChild(t, c.data, store, database, env...)
+		server, api, admin := children.StartServer(t, c.data, store, database, env...)
 		c.servers, c.apis, c.admins = append(c.servers, server), append(c.apis, api), append(c.admins, admin)
 		c.eventually("the credentials are there", c.credentials)
 	}
@@ -167,9 +168,9 @@ func (c *cluster) count(question string) int {
 // runs is the number of the server that runs a consumer; -1 if none does.
 func (c *cluster) runs(consumer string) int {
 	statuses, _ := projections.Statuses(c.Context(), c.pool)
-	return slices.IndexFunc(c.servers, func(server *child) bool {
+	return slices.IndexFunc(c.servers, func(server *children.Child) bool {
 		return slices.ContainsFunc(statuses, func(s projections.Status) bool {
-			return s.Name == consumer && strings.HasSuffix(s.Process, ":"+strconv.Itoa(server.pid()))
+			return s.Name == consumer && strings.HasSuffix(s.Process, ":"+strconv.Itoa(server.PID()))
 		})
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/suite/children"
 )
 
 const (
@@ -44,27 +45,27 @@ func (f fault) strike(c *cluster) {
 }
 
 // victims chooses processes of a cluster.
-type victims func(*cluster) []*child
+type victims func(*cluster) []*children.Child
 
-func anyServer(c *cluster) []*child {
+func anyServer(c *cluster) []*children.Child {
 	i := rand.IntN(len(c.servers)) //nolint:gosec // chance is the point
 	return c.servers[i : i+1]
 }
 
-func holder(c *cluster) []*child     { return c.servers[c.holder() : c.holder()+1] }
-func deliverer(c *cluster) []*child  { return c.servers[1:2] } // one of two that have no other role
-func both(c *cluster) []*child       { return c.servers }
-func eventStore(c *cluster) []*child { return []*child{c.node} }
+func holder(c *cluster) []*children.Child     { return c.servers[c.holder() : c.holder()+1] }
+func deliverer(c *cluster) []*children.Child  { return c.servers[1:2] } // one of two that have no other role
+func both(c *cluster) []*children.Child       { return c.servers }
+func eventStore(c *cluster) []*children.Child { return []*children.Child{c.node} }
 
 func killed(name string, whom victims) fault {
 	return fault{name: name, outage: untilWell, begin: func(c *cluster) func() {
 		all := whom(c)
 		for _, v := range all {
-			v.kill()
+			v.Kill()
 		}
 		return func() {
 			for _, v := range all {
-				v.start()
+				v.Start()
 			}
 		}
 	}}
@@ -75,7 +76,7 @@ func stopped(name string, whom victims, lasts time.Duration) fault {
 		all := whom(c)
 		signal := func(s os.Signal) {
 			for _, v := range all {
-				v.signal(s)
+				v.Signal(s)
 			}
 		}
 		signal(syscall.SIGSTOP)

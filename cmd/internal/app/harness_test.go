@@ -17,10 +17,16 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/suite/children"
 	"carillon/command"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 )
+
+func TestMain(m *testing.M) {
+	children.Main()
+	os.Exit(suite.Main(m))
+}
 
 // process is a whole Carillon in this process, on a separate data directory and database.
 type process struct {

@@ -51,11 +51,11 @@ func (c *cluster) certificatesFollow() {
 		}
 		both(name)
 	}
-	c.servers[1].kill()
+	c.servers[1].Kill()
 	if status := c.ask(http.MethodDelete, c.admins[0]+path, nil, nil); status != http.StatusOK {
 		c.Errorf("remove: %d", status)
 	}
-	c.servers[1].start()
+	c.servers[1].Start()
 	c.eventually("the other server did not come up", func() bool { return c.ready(1) })
 	both("")
 	var keys int

@@ -19,6 +19,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/suite/children"
 	"carillon/command/curate"
 	"carillon/eventstore"
 )
@@ -57,7 +58,7 @@ func TestTortureMerging(t *testing.T) {
 
 	tw.show(after)
 	c.collectAll()
-	var hung *child
+	var hung *children.Child
 	c.until("a process merges", func() bool {
 		which := c.runs(curate.FeedCurationName)
 		if which >= 0 {
@@ -66,10 +67,10 @@ func TestTortureMerging(t *testing.T) {
 		return which >= 0
 	})
 	c.reach(2*before+1, "happening.merged.v1")
-	hung.signal(syscall.SIGSTOP)
+	hung.Signal(syscall.SIGSTOP)
 	t.Logf("stopped: %v", c.merges())
 	c.until("the other process merges all", func() bool { c.freeTurns(); return c.merges().whole == after })
-	hung.signal(syscall.SIGCONT)
+	hung.Signal(syscall.SIGCONT)
 	c.settled(after)
 	c.until("all others are delivered", func() bool {
 		events, _ := c.box.arrived()

@@ -169,9 +169,9 @@ var operatorWebhooks = load{
 	begin: func(c *cluster) run {
 		operators := &notices{came: map[string]map[string]int{}}
 		server := c.servers[0]
-		server.kill()
-		server.env = append(server.env, "CHILD_OPERATORS="+serveTLS(c.T, c.data, operators.ServeHTTP)+"/hook")
-		server.start()
+		server.Kill()
+		server.Env = append(server.Env, "CHILD_OPERATORS="+serveTLS(c.T, c.data, operators.ServeHTTP)+"/hook")
+		server.Start()
 		c.eventually("the operators' address is there", func() bool {
 			return c.count("SELECT count(*) FROM destinations.destinations WHERE organization = '"+
 				destination.Operators.String()+"'") == 1

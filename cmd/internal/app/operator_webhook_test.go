@@ -13,13 +13,11 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/suite/children"
 	"carillon/query"
 )
 
-const (
-	operatorSecret = "whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ=="
-	nextSecret     = "whsec_dHdvIHNlY3JldHMgb2YgdGhlIG9wZXJhdG9ycywgbG9uZw=="
-)
+const nextSecret = "whsec_dHdvIHNlY3JldHMgb2YgdGhlIG9wZXJhdG9ycywgbG9uZw=="
 
 // operatorWebhook returns the destination of the operators.
 func (p *process) operatorWebhook() (query.Destination, error) {
@@ -42,7 +40,7 @@ func TestNoticesAreDelivered(t *testing.T) {
 	t.Parallel()
 	p := prepare(t, nil)
 	url, operators := p.endpoint(statuses(200))
-	p.cfg.OperatorWebhook, p.cfg.OperatorWebhookSecret = config.Address(url), operatorSecret
+	p.cfg.OperatorWebhook, p.cfg.OperatorWebhookSecret = config.Address(url), children.OperatorSecret
 	p.open()
 	p.operated("is there", func(query.Destination) bool { return true })
 	p.call(http.MethodGet, "/events/notices", nil, http.StatusNotFound)
@@ -62,7 +60,7 @@ func TestNoticesAreDelivered(t *testing.T) {
 			t.Errorf("shown %v", shown)
 		}
 	}
-	for _, webhook := range p.notices(operators, p.organization.String(), id, delivery, operatorSecret) {
+	for _, webhook := range p.notices(operators, p.organization.String(), id, delivery, children.OperatorSecret) {
 		p.call(http.MethodGet, "/events/deliveries/"+webhook.header.Get("webhook-id"), nil, http.StatusNotFound)
 	}
 	p.await(others)
@@ -78,7 +76,7 @@ func TestNoticesAreDelivered(t *testing.T) {
 	p.open()
 	p.operated("has another secret", func(d query.Destination) bool { return len(d.Secrets) == 2 })
 	id = p.connect("another", gone, 0)
-	p.notices(operators, p.organization.String(), id, deliveryOf(p.publish(), id), operatorSecret, nextSecret)
+	p.notices(operators, p.organization.String(), id, deliveryOf(p.publish(), id), children.OperatorSecret, nextSecret)
 
 	p.close()
 	p.cfg.OperatorWebhook, p.cfg.OperatorWebhookSecret = "", ""

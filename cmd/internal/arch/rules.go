@@ -30,7 +30,7 @@ var support = []string{
 	"carillon/command/collect/crawl/walktest", "carillon/command/collect/crawl/frontier/frontiertest",
 	"carillon/command/visiting/visitingtest", "carillon/command/curate/curatetest",
 	"carillon/command/delivery/deliverytest", "carillon/cmd/internal/httpapi/apitest",
-	"carillon/cmd/internal/openapi/contract", "carillon/cmd/internal/suite",
+	"carillon/cmd/internal/openapi/contract", "carillon/cmd/internal/suite", "carillon/cmd/internal/suite/children",
 }
 
 // Rules are the directions in which the parts may know each other.

@@ -5,17 +5,12 @@ package bench
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,27 +19,8 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/suite"
-	"carillon/eventstore/node"
+	"carillon/cmd/internal/suite/children"
 )
-
-// nodeChild serves an event store.
-func nodeChild() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA")})
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(ctx, func() { _ = n.Close() })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Println(listener.Addr(), listener.Addr()); err != nil {
-		return err
-	}
-	return n.Serve(listener)
-}
 
 // apart is some servers on one event store and one Postgres, each a process of its own.
 type apart struct {
@@ -60,13 +36,10 @@ func newApart(b testing.TB, roles ...string) *apart {
 	a := &apart{rig: prepare(b), came: &arrived{first: map[string]time.Time{}}}
 	url := a.database()
 	a.connect(url)
-	store := run(b, childRole+"=node", "CHILD_DATA="+a.dir+"/store")
-	a.processes = append(a.processes, store)
+	store, address := children.StartNode(b, a.dir)
+	a.processes = append(a.processes, &process{b: b, Child: store})
 	for _, list := range roles {
-		p := run(b, childRole+"=server", "CHILD_DATA="+a.dir, "CHILD_ROLES="+list, "CHILD_DATABASE="+url,
-			"CHILD_STORE=esdb://"+store.api+"?tls=false")
-		a.processes = append(a.processes, p)
-		a.process = p
+		a.processes = append(a.processes, run(b, a.dir, address, url, "CHILD_ROLES="+list))
 	}
 	a.process = a.processes[1]
 	return a

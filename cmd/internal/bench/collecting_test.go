@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -163,7 +162,7 @@ func BenchmarkWalkOf5000(b *testing.B) {
 			since := r.due()
 			if way == "killed" {
 				<-s.half
-				r.end(syscall.SIGKILL)
+				r.Kill()
 				r.startServer()
 				// A minute after its last heartbeat the visit would be another process's. That minute is left out.
 				suite.Must(r.pool.Exec(b.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"))(b)

@@ -109,12 +109,8 @@ func TestServeBesideHostilePages(t *testing.T) {
 	collect()
 	s.until("half of them have been sent again", func() bool { return int(sent.Load()) >= len(sources)/2 })
 	before, signalled := s.processorTime(), time.Now()
-	suite.OK(t, s.cmd.Process.Signal(syscall.SIGTERM))
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
-	// On a busy machine the clock measures others.
-	used := s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime() - before
+	state := s.End(syscall.SIGTERM)
+	used := state.UserTime() + state.SystemTime() - before // on a busy machine the clock measures others
 	if min(used, time.Since(signalled)) > hostileLeave {
 		t.Errorf("it ended %s after SIGTERM, of which it worked %s", time.Since(signalled), used)
 	}

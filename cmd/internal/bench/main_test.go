@@ -12,27 +12,15 @@ import (
 	"sync"
 	"testing"
 	"text/tabwriter"
+
+	"carillon/cmd/internal/suite/children"
 )
 
-// childRole names the variable that makes this test binary one of the measured processes.
-const childRole = "CARILLON_BENCH_CHILD"
-
 func TestMain(m *testing.M) {
-	var err error
-	switch os.Getenv(childRole) {
-	case "server":
-		err = serverChild()
-	case "node":
-		err = nodeChild()
-	default:
-		code := m.Run()
-		results.print()
-		os.Exit(code)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	children.Main()
+	code := m.Run()
+	results.print()
+	os.Exit(code)
 }
 
 // table collects the figures of a run.

@@ -3,111 +3,43 @@
 package bench
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/suite/children"
 	"carillon/projections/pgtest"
 )
 
-// serverChild does what serve does with embedded defaults.
-func serverChild() error {
-	app.LimitMemory()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	cfg := config.Config{
-		HTTPAddr:      "127.0.0.1:0",
-		AdminAddr:     "127.0.0.1:0",
-		DataDir:       os.Getenv("CHILD_DATA"),
-		Dev:           true,
-		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")),
-		DatabaseURL:   config.Address(os.Getenv("CHILD_DATABASE")),
-		Roles: []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver,
-			config.RoleCollect},
-		DeliveryTimeout:       30 * time.Second,
-		DeliveryRetrySchedule: []time.Duration{5 * time.Second},
-		AutoDisableAfter:      100,
-		AutoDisableMinStreak:  time.Hour,
-		CollectAllowCIDRs:     dev.Loopback,
-		NoHostDelay:           os.Getenv("CHILD_NO_HOST_DELAY") != "",
-	}
-	if roles := os.Getenv("CHILD_ROLES"); roles != "" {
-		cfg.Roles = strings.Split(roles, ",")
-	}
-	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	api := a.AdminAddr()
-	if cfg.Is(config.RoleAPI) {
-		api = a.APIAddr()
-	}
-	if _, err := fmt.Fprintln(os.Stdout, api, a.AdminAddr()); err != nil {
-		return err
-	}
-	go func() { _ = a.Welcome(ctx, io.Discard) }() // it makes the key
-	return a.Run(ctx)
-}
-
-// process is a child of the benchmark, which is killed with it.
+// process is a server of the benchmark.
 type process struct {
+	*children.Child
+
 	b          testing.TB
-	cmd        *exec.Cmd
-	api, admin string // if it listens; both the same for a bare sender
+	api, admin string // addresses. A server without the role api has no API
 	began      time.Time
 }
 
-// run starts this binary as a child with some variables in its environment, and returns when it listens.
-func run(b testing.TB, env ...string) *process {
+// run starts a server with some variables in its environment.
+func run(b testing.TB, data, store, database string, env ...string) *process {
 	b.Helper()
-	p := &process{b: b, cmd: exec.Command(os.Args[0]), began: time.Now()} //nolint:gosec // this very binary
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stderr = os.Stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	output, err := p.cmd.StdoutPipe()
-	if err == nil {
-		err = p.cmd.Start()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(p.stop)
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		b.Fatalf("the server did not come up: %v", err)
-	}
-	addresses := strings.Fields(line)
-	p.api, p.admin = addresses[0], addresses[1]
+	p := &process{b: b, began: time.Now()}
+	p.Child, p.api, p.admin = children.StartServer(b, data, store, database, append(env, "CHILD_RETRY=5s")...)
+	p.api, p.admin = strings.TrimPrefix(p.api, "http://"), strings.TrimPrefix(p.admin, "http://")
 	return p
 }
 
-func (p *process) stop() { p.end(os.Interrupt) }
-
-func (p *process) end(signal os.Signal) {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Signal(signal)
-		_ = p.cmd.Wait()
-	}
-}
+func (p *process) stop() { p.End(os.Interrupt) }
 
 // until polls, the less often the longer it takes, and returns how long after the start of the process it held.
 func (p *process) until(what string, holds func() bool) time.Duration {
@@ -124,7 +56,7 @@ func (p *process) until(what string, holds func() bool) time.Duration {
 
 // resident is a field of the memory of the process in MB, Postgres apart: VmRSS, or VmHWM, the most so far.
 func (p *process) resident(field string) float64 {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	_, rest, _ := strings.Cut(string(status), field+":")
 	line, _, _ := strings.Cut(rest, " kB")
 	kilobytes, _ := strconv.Atoi(strings.TrimSpace(line))
@@ -134,7 +66,7 @@ func (p *process) resident(field string) float64 {
 // processorTime is the processor time of the process.
 func (p *process) processorTime() (used time.Duration) {
 	p.b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
 		p.b.Skip("no /proc")
 	}
@@ -172,7 +104,7 @@ func (p *process) peakSince(from time.Time) (peak func() float64) {
 // serve starts the server's process on the rig's directory.
 func (r *rig) serve() *process {
 	r.Helper()
-	return run(r.TB, append(r.env, childRole+"=server", "CHILD_DATA="+r.dir)...)
+	return run(r.TB, r.dir, "", "", append(r.env, "CHILD_COLLECTS=1")...)
 }
 
 // startServer starts the server on the rig's directory, again if it was stopped, and finds its Postgres.

@@ -1,4 +1,5 @@
-package app_test
+// Package children runs servers and event stores in processes of their own, for tests that kill, stop and measure them.
+package children
 
 import (
 	"context"
@@ -23,39 +24,44 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// childRole makes this test binary one of the processes of the torture.
-const childRole = "CARILLON_TORTURE_CHILD"
+const (
+	// role makes a test binary one of the processes.
+	role = "CARILLON_TEST_CHILD"
+	// notUp is how a child ends that does not come up, as when Postgres is away just then.
+	notUp = 75
 
-// notUp is how a child ends that does not come up, as when Postgres is away just then.
-const notUp = 75
+	// OperatorSecret signs what the operators' address of a server gets.
+	OperatorSecret = "whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ==" //nolint:gosec // of tests
+)
 
 var errNotUp = errors.New("did not come up")
 
-func TestMain(m *testing.M) {
+// Main ends a process that is a child; TestMain calls it first.
+func Main() {
 	var err error
-	switch os.Getenv(childRole) {
+	switch os.Getenv(role) {
 	case "server":
-		err = serverChild()
+		err = serveAll()
 	case "node":
-		err = nodeChild()
+		err = serveNode()
 	default:
-		os.Exit(suite.Main(m))
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 	switch {
 	case errors.Is(err, errNotUp):
-		fmt.Fprintln(os.Stderr, err)
 		os.Exit(notUp)
 	case err != nil:
-		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
-func serverChild() error {
-	app.LimitMemory()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	cfg := config.Config{
+// settings are those of a server, by the variables of its process.
+func settings() (cfg config.Config, err error) {
+	cfg = config.Config{
 		HTTPAddr:        "127.0.0.1:0",
 		AdminAddr:       "127.0.0.1:0",
 		DataDir:         os.Getenv("CHILD_DATA"),
@@ -63,20 +69,20 @@ func serverChild() error {
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
 		EventStoreURL:   config.Address(os.Getenv("CHILD_STORE")),
 		DatabaseURL:     config.Address(os.Getenv("CHILD_DATABASE")),
-		DeliveryTimeout: 20 * time.Second,
+		DeliveryTimeout: 30 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
 			5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
 		AutoDisableAfter:      1_000_000,
 		AutoDisableMinStreak:  time.Hour,
 		OperatorWebhook:       config.Address(os.Getenv("CHILD_OPERATORS")),
-		OperatorWebhookSecret: operatorSecret,
+		OperatorWebhookSecret: OperatorSecret,
+		NoHostDelay:           os.Getenv("CHILD_NO_HOST_DELAY") != "",
 	}
-	var err error
 	if cfg.HTTPListener, err = inherited(0); err != nil {
-		return err
+		return cfg, err
 	}
 	if cfg.AdminListener, err = inherited(1); err != nil {
-		return err
+		return cfg, err
 	}
 	if roles := os.Getenv("CHILD_ROLES"); roles != "" {
 		cfg.Roles = strings.Split(roles, ",")
@@ -87,9 +93,21 @@ func serverChild() error {
 	if wait := os.Getenv("CHILD_RETRY"); wait != "" {
 		pause, err := time.ParseDuration(wait)
 		if err != nil {
-			return err
+			return cfg, err
 		}
 		cfg.DeliveryRetrySchedule = []time.Duration{pause, pause, pause}
+	}
+	return cfg, nil
+}
+
+// serveAll does what serve does.
+func serveAll() error {
+	app.LimitMemory()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cfg, err := settings()
+	if err != nil {
+		return err
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
@@ -106,7 +124,8 @@ func serverChild() error {
 	return a.Run(ctx)
 }
 
-func nodeChild() error {
+// serveNode serves an event store.
+func serveNode() error {
 	strict := nodetest.Strict()
 	if strict != nil { // now and then an answer is lost, or the leader
 		go func() {
@@ -138,56 +157,58 @@ func inherited(n uintptr) (net.Listener, error) {
 }
 
 // handOver listens at addresses for a process to be: connections wait while it is away.
-func handOver(t *testing.T, n int) (addresses []string, files []*os.File) {
+func handOver(t testing.TB, n int) (addresses []string, files []*os.File) {
 	t.Helper()
 	for range n {
-		listener := suite.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-		file := suite.Must(listener.(*net.TCPListener).File())(t)
-		_ = listener.Close() // the file stays open
+		listener := suite.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+		file := suite.Must(listener.(*net.TCPListener).File())(t) //nolint:forcetypeassert // of TCP
+		_ = listener.Close()                                      // the file stays open
 		t.Cleanup(func() { _ = file.Close() })
 		addresses, files = append(addresses, listener.Addr().String()), append(files, file)
 	}
 	return addresses, files
 }
 
-// startNodeChild starts an event store in a separate process, and returns its URL.
-func startNodeChild(t *testing.T, dir string) (node *child, url string) {
+// StartNode starts an event store, and returns its URL.
+func StartNode(t testing.TB, dir string) (c *Child, url string) {
 	t.Helper()
 	addresses, files := handOver(t, 1)
-	node = &child{t: t, listeners: files, env: []string{childRole + "=node", "CHILD_DATA=" + filepath.Join(dir, "store")}}
-	node.start()
-	t.Cleanup(func() { node.kill() })
-	return node, "esdb://" + addresses[0] + "?tls=false"
+	c = start(t, files, role+"=node", "CHILD_DATA="+filepath.Join(dir, "store"))
+	return c, "esdb://" + addresses[0] + "?tls=false"
 }
 
-// startServerChild starts a server in a separate process, and returns the URLs of its APIs. An empty store is embedded.
-func startServerChild(t *testing.T, data, store, database string, env ...string) (server *child, api, admin string) {
+// StartServer starts a server, and returns the URLs of its APIs. An empty store is embedded, an empty database private.
+func StartServer(t testing.TB, data, store, database string, env ...string) (c *Child, api, admin string) {
 	t.Helper()
 	addresses, files := handOver(t, 2)
-	server = &child{
-		t:         t,
-		listeners: files,
-		env:       append(env, childRole+"=server", "CHILD_DATA="+data, "CHILD_STORE="+store, "CHILD_DATABASE="+database),
-	}
-	server.start()
-	t.Cleanup(func() { server.kill() })
-	return server, "http://" + addresses[0], "http://" + addresses[1]
+	own := []string{role + "=server", "CHILD_DATA=" + data, "CHILD_STORE=" + store, "CHILD_DATABASE=" + database}
+	c = start(t, files, append(own, env...)...)
+	return c, "http://" + addresses[0], "http://" + addresses[1]
 }
 
-// child is a process that is killed and started again. If it does not come up it is started again, as a supervisor
+func start(t testing.TB, listeners []*os.File, env ...string) *Child {
+	t.Helper()
+	c := &Child{t: t, Env: env, listeners: listeners}
+	c.Start()
+	t.Cleanup(func() { c.Kill() })
+	return c
+}
+
+// Child is a process that is killed and started again. If it does not come up it is started again, as a supervisor
 // would; once it is up, it must not end by itself.
-type child struct {
-	t         *testing.T
-	env       []string
+type Child struct {
+	Env []string
+
+	t         testing.TB
 	listeners []*os.File // which the process takes over each time
-	kill      func()
+	end       func(os.Signal) *os.ProcessState
 
 	mu      sync.Mutex
 	process *os.Process
 }
 
-// signal reaches the process as it runs now.
-func (c *child) signal(s os.Signal) {
+// Signal reaches the process as it runs now.
+func (c *Child) Signal(s os.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.process != nil {
@@ -195,8 +216,8 @@ func (c *child) signal(s os.Signal) {
 	}
 }
 
-// pid is that of the process as it runs now.
-func (c *child) pid() int {
+// PID is that of the process as it runs now.
+func (c *Child) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.process == nil {
@@ -205,29 +226,44 @@ func (c *child) pid() int {
 	return c.process.Pid
 }
 
-func (c *child) start() {
-	killed, ended := make(chan struct{}), make(chan struct{})
-	c.kill = sync.OnceFunc(func() {
-		close(killed)
-		<-ended
-	})
+// Kill kills the process.
+func (c *Child) Kill() { c.end(syscall.SIGKILL) }
+
+// End ends the process by a signal, if it has not ended, and returns what is known of it afterwards.
+func (c *Child) End(by os.Signal) *os.ProcessState { return c.end(by) }
+
+// Start starts the process, again if it has ended.
+func (c *Child) Start() {
+	ending, ended := make(chan os.Signal, 1), make(chan *os.ProcessState, 1)
+	var once sync.Once
+	var state *os.ProcessState
+	c.end = func(by os.Signal) *os.ProcessState {
+		once.Do(func() {
+			ending <- by
+			state = <-ended
+		})
+		return state
+	}
 	go func() {
-		defer close(ended)
-		for c.run(killed) {
+		for {
+			if state, again := c.run(ending); !again {
+				ended <- state
+				return
+			}
 		}
 	}()
 }
 
-// run runs the process until it is killed or ends, and reports whether it has to be started again.
-func (c *child) run(killed <-chan struct{}) bool {
+// run runs the process until it is ended or ends, and reports whether it has to be started again.
+func (c *Child) run(ending <-chan os.Signal) (state *os.ProcessState, again bool) {
 	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary; it is killed below
-	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stderr = c.t.Output()
 	cmd.ExtraFiles = c.listeners
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		c.t.Error(err)
-		return false
+		return nil, false
 	}
 	c.mu.Lock()
 	c.process = cmd.Process
@@ -235,15 +271,17 @@ func (c *child) run(killed <-chan struct{}) bool {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
-	case <-killed:
-		_ = cmd.Process.Kill()
-		<-ended
-		return false
+	case by := <-ending:
+		_ = cmd.Process.Signal(by)
+		if err := <-ended; err != nil && by != syscall.SIGKILL {
+			c.t.Errorf("a process ended by %s with %v", by, err)
+		}
+		return cmd.ProcessState, false
 	case err := <-ended:
 		if cmd.ProcessState.ExitCode() != notUp {
 			c.t.Errorf("a process ended by itself: %v", err)
-			return false
+			return cmd.ProcessState, false
 		}
-		return true
+		return nil, true
 	}
 }
