@@ -65,8 +65,8 @@ func (r *rig) visited(since time.Time) {
 	r.Helper()
 	r.until("all are visited", func() bool {
 		return r.count(`SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
-			WHERE w.source_id IS NULL OR w.attempted_at IS NULL OR w.attempted_at < $1 OR w.holder IS NOT NULL
-			OR s.wanted_at IS NOT NULL`, since) == 0
+			WHERE s.paused_at IS NULL AND (w.source_id IS NULL OR w.attempted_at IS NULL OR w.attempted_at < $1
+			OR w.holder IS NOT NULL OR s.wanted_at IS NOT NULL)`, since) == 0
 	})
 	r.until("all is processed", r.caughtUp)
 }
