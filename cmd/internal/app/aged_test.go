@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
-	"carillon/cmd/internal/suite"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 func (p *process) url(ref string) string {
@@ -27,14 +27,14 @@ func (p *process) url(ref string) string {
 func (p *process) aged(url string) (ref string) {
 	p.Helper()
 	made := uuid.MustParse(p.destination("young"+rand.Text(), url, 0))
-	known := suite.Must(destination.Aggregate.Load(p.Context(), p.app.Commands.Store, made))(p)
+	known := must.Get(destination.Aggregate.Load(p.Context(), p.app.Commands.Store, made))(p)
 	old := uuid.New()
-	suite.OK(p, p.app.Commands.Vault.Create(p.Context(), old))
+	must.OK(p, p.app.Commands.Vault.Create(p.Context(), old))
 	plain, err := p.app.Commands.Vault.Open(p.Context(), made, sealing.Secret, known.State.Secrets[0].Sealed)
 	if err != nil {
 		p.Fatal(err)
 	}
-	sealed := suite.Must(p.app.Commands.Vault.Seal(p.Context(), old, sealing.Secret, plain))(p)
+	sealed := must.Get(p.app.Commands.Vault.Seal(p.Context(), old, sealing.Secret, plain))(p)
 	at := time.Now().UTC().Format(time.RFC3339)
 	_, err = p.app.Commands.Store.Append(p.Context(), destination.Aggregate.Stream(old), eventstore.NoStream,
 		[]eventstore.Proposed{
@@ -54,7 +54,7 @@ func (p *process) aged(url string) (ref string) {
 // sealed returns the stored name and address of a destination, nothing if they are exposed.
 func (p *process) sealed(ref string) (names []string) {
 	p.Helper()
-	known := suite.Must(destination.Aggregate.Load(p.Context(), p.app.Commands.Store, uuid.MustParse(ref)))(p)
+	known := must.Get(destination.Aggregate.Load(p.Context(), p.app.Commands.Store, uuid.MustParse(ref)))(p)
 	if !known.State.Settings.Exposed() {
 		names = append(names, known.State.Settings.Name, known.State.Settings.URL)
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // startApart runs a process with some of the roles, on an event store that others may share. Nobody looks for what
@@ -142,14 +142,14 @@ func TestApartDisabledElsewhere(t *testing.T) {
 			p.eventually("all are there, and the first are in flight", func() bool {
 				return len(arrived) == inProgress && p.count(allDue) == events
 			})
-			suite.OK(t, set(p, false))
+			must.OK(t, set(p, false))
 			p.eventually("waiting deliveries were released", func() bool { return p.count(heldDue) == inProgress })
 			close(let)
 			p.eventually("requests in flight have ended", func() bool { return p.count(allDue) == events-inProgress })
 			if n, held := len(arrived), p.count(heldDue); n != inProgress || held != 0 {
 				t.Errorf("%d were sent, want %d, and %d are held", n, inProgress, held)
 			}
-			suite.OK(t, set(p, true))
+			must.OK(t, set(p, true))
 			p.eventually("all is recorded", func() bool { return p.count(allDue) == 0 })
 			if len(arrived) != events {
 				t.Errorf("%d requests for %d deliveries", len(arrived), events)

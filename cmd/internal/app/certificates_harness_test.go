@@ -14,15 +14,15 @@ import (
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 )
 
 // wanting starts a receiver that is trusted through the development authority and asks for certificates as want says.
 func wanting(t testing.TB, dataDir string, want *tls.Config) *mtlstest.Receiver {
 	t.Helper()
-	authority := suite.Must(dev.EnsureAuthority(dataDir))(t)
-	own := suite.Must(authority.Certificate())(t)
+	authority := must.Get(dev.EnsureAuthority(dataDir))(t)
+	own := must.Get(authority.Certificate())(t)
 	want.Certificates = []tls.Certificate{own}
 	return mtlstest.Receive(t, want, nil)
 }
@@ -36,13 +36,13 @@ func (p *process) operator() *adminclient.Client {
 // certify sets the certificate. From then on it is shown.
 func (p *process) certify(pair mtlstest.Pair) {
 	p.Helper()
-	suite.Must(p.operator().SetClientCertificate(p.Context(), p.organization, pair.Chain, pair.Key))(p)
+	must.Get(p.operator().SetClientCertificate(p.Context(), p.organization, pair.Chain, pair.Key))(p)
 }
 
 // certificate is the id of the certificate that is shown.
 func (p *process) certificate() uuid.UUID {
 	p.Helper()
-	known := suite.Must(clientcertificate.Aggregate.Load(p.Context(), p.app.Commands.Store, p.organization))(p)
+	known := must.Get(clientcertificate.Aggregate.Load(p.Context(), p.app.Commands.Store, p.organization))(p)
 	return known.State.Certificate.ID
 }
 

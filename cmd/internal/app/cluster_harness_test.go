@@ -18,9 +18,9 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/pgtest"
 )
@@ -47,9 +47,9 @@ func (in *installation) credentials() bool {
 func (in *installation) ask(method, url string, body, into any) int {
 	var sent []byte
 	if body != nil {
-		sent = suite.Must(json.Marshal(body))(in)
+		sent = must.Get(json.Marshal(body))(in)
 	}
-	request := suite.Must(http.NewRequestWithContext(in.Context(), method, url, bytes.NewReader(sent)))(in)
+	request := must.Get(http.NewRequestWithContext(in.Context(), method, url, bytes.NewReader(sent)))(in)
 	request.Header.Set("Authorization", "Bearer "+in.key)
 	if strings.Contains(url, "/admin/") {
 		request.Header.Set("Authorization", "Bearer "+in.token)

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/must"
 )
 
 var collectLabel = regexp.MustCompile(`(?m)^carillon_collect_\w+\{.*?(type|outcome|kind)="([^"]*)"`)
@@ -46,8 +46,8 @@ func TestCollecting_metrics(t *testing.T) {
 			Handle: "kajhallen",
 		},
 	} {
-		made := suite.Must(p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s))(t)
-		suite.Must(p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"},
+		made := must.Get(p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s))(t)
+		must.Get(p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"},
 			command.CollectSource{Source: made.ID}))(t)
 	}
 	var text string

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/must"
 )
 
 // The versions of a programme: of the opening alone, of all, and with a seventh of all gone, one moved and one
@@ -177,7 +177,7 @@ func (o outcome) String() string {
 func collectingCluster(t *testing.T, servers int) *collecting {
 	t.Helper()
 	c := newCluster(t, layout{servers: servers, env: []string{"CHILD_COLLECTS=1"}})
-	store := suite.Must(esdb.Open(c.store, slog.New(slog.DiscardHandler)))(t)
+	store := must.Get(esdb.Open(c.store, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return newCollecting(c, store)
 }
@@ -202,7 +202,7 @@ func (c *collecting) walkAll(p *programme, version, kills, events int) {
 // be faked. If there are two servers, the other one loses its turns as well.
 func (c *collecting) freeTurns() {
 	c.Helper()
-	suite.Must(c.pool.Exec(c.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"))(c)
+	must.Get(c.pool.Exec(c.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"))(c)
 }
 
 // collected collects from the programme, first of the opening alone, then of all, then once more after many changes.

@@ -18,8 +18,8 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // collecting is a cluster, or a server in this process, that collects.
@@ -170,7 +170,7 @@ func (c *collecting) recorded() (happenings map[string]string, webhooks []string
 	happenings = map[string]string{}
 	for r := range c.recordedOf(happening.Aggregate.Category, publication.Aggregate.Category) {
 		var data map[string]any
-		suite.OK(c, json.Unmarshal(r.Data, &data))
+		must.OK(c, json.Unmarshal(r.Data, &data))
 		switch r.Category() {
 		case happening.Aggregate.Category:
 			happenings[r.StreamID().String()] += r.Type + " " + without(data, "at") + "\n"
@@ -197,11 +197,11 @@ func without(object map[string]any, members ...string) string {
 // collectAll asks for a walk of every source but the paused one of a development server.
 func (c *collecting) collectAll() {
 	c.Helper()
-	list := suite.Must(c.client.Sources(c.Context(), adminclient.SourceFilter{}))(c)
+	list := must.Get(c.client.Sources(c.Context(), adminclient.SourceFilter{}))(c)
 	for _, s := range list {
 		if s.URL == dev.ExampleSource {
 			continue
 		}
-		suite.OK(c, c.client.CollectSource(c.Context(), s.ID))
+		must.OK(c, c.client.CollectSource(c.Context(), s.ID))
 	}
 }

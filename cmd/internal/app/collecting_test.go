@@ -13,7 +13,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // webhooks counts what has come, by type and title.
@@ -43,7 +43,7 @@ func (c *collecting) again(sources []uuid.UUID) {
 	c.Helper()
 	before := c.completed()
 	for _, id := range sources {
-		suite.OK(c, c.client.CollectSource(c.Context(), id))
+		must.OK(c, c.client.CollectSource(c.Context(), id))
 	}
 	c.until("all walks went through", func() bool { return c.completed() >= before+len(sources) })
 	c.until("all is shown", c.caughtUp)

@@ -13,17 +13,17 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
 func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	there := suite.Must(url.Parse(pool.Config().ConnString()))(t)
+	there := must.Get(url.Parse(pool.Config().ConnString()))(t)
 	guest := "guest_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	suite.Must(pool.Exec(t.Context(), "CREATE ROLE "+guest))(t)
+	must.Get(pool.Exec(t.Context(), "CREATE ROLE "+guest))(t)
 	t.Cleanup(func() {
 		if _, err := pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+guest); err != nil {
 			t.Error(err)
@@ -57,7 +57,7 @@ func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 func TestWaitsForPostgres(t *testing.T) {
 	t.Parallel()
 	database, log := pgtest.NewServer(t), &apitest.Buffer{}
-	address := suite.Must(url.Parse(database.URL()))(t)
+	address := must.Get(url.Parse(database.URL()))(t)
 	address.User = url.UserPassword(address.User.Username(), "hunter2")
 	database.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/must"
 )
 
 // A destination's stream that another client deletes is counted once, and holds up no other destination.
@@ -23,7 +23,7 @@ func TestDeletedStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	suite.OK(t, store.Tombstone(t.Context(), "destination-"+gone))
+	must.OK(t, store.Tombstone(t.Context(), "destination-"+gone))
 	for range 2 {
 		p.try(http.MethodDelete, destinations+"gone", nil)
 	}

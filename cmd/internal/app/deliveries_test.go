@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // A published event arrives once, signed, is shown as it was sent, and is signed by both secrets while two are there.
@@ -38,8 +38,8 @@ func TestDelivery_signedAndShown(t *testing.T) {
 		ID, Type, Source, Subject, Time string
 		Data                            jsontext.Value
 	}
-	suite.OK(t, json.Unmarshal(webhook.body, &envelope, json.MatchCaseInsensitiveNames(true)))
-	suite.OK(t, json.Unmarshal(p.raw("/events/deliveries/"+id), &shown, json.MatchCaseInsensitiveNames(true)))
+	must.OK(t, json.Unmarshal(webhook.body, &envelope, json.MatchCaseInsensitiveNames(true)))
+	must.OK(t, json.Unmarshal(p.raw("/events/deliveries/"+id), &shown, json.MatchCaseInsensitiveNames(true)))
 	if !bytes.Equal(envelope.Data, shown.Data.Event.Data) || len(envelope.Data) == 0 {
 		t.Errorf("sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
 	}
@@ -150,7 +150,7 @@ func (p *process) finishesDeletion() {
 	id := uuid.MustParse(p.connect("cut-off", nowhere, 0))
 	command := destination.Delete{Organization: p.organization, At: time.Now().UTC().Truncate(time.Microsecond)}
 	metadata := eventstore.Metadata{Organization: p.organization, Actor: "key:test"}
-	suite.Must(destination.Aggregate.Execute(p.Context(), p.app.Commands.Store, id,
+	must.Get(destination.Aggregate.Execute(p.Context(), p.app.Commands.Store, id,
 		command, destination.Options{Metadata: metadata}))(p)
 	if again := p.connect("cut-off", nowhere, 0); again == id.String() {
 		p.Error("the deleted destination is back")

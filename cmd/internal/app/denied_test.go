@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/suite"
 	"carillon/command/collect"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 // Denied ranges apply to collectors, too, and precede allowed ones.
@@ -22,7 +22,7 @@ func TestCollectorsKeepFromDenied(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	collectors := suite.Must(Collectors(Collecting{
+	collectors := must.Get(Collectors(Collecting{
 		Allow:       loopback,
 		Deny:        loopback,
 		NoHostDelay: true,

@@ -16,8 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -226,7 +226,7 @@ func (c *cluster) takeConnections(left int) (letGo func()) {
 		c.Fatal("no connection to take")
 	}
 	for ended := 1; ended > 0; more() { // as often as they are faster
-		suite.OK(c, taken[0].QueryRow(c.Context(), endSessions).Scan(&ended))
+		must.OK(c, taken[0].QueryRow(c.Context(), endSessions).Scan(&ended))
 	}
 	release := func(some []*pgx.Conn) {
 		for _, conn := range some {

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 )
@@ -95,7 +96,7 @@ func newProcess(t testing.TB, change func(*config.Config), alsoLog ...io.Writer)
 // shortDir returns a directory that ends with the test, and whose path is short enough for a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir := suite.Must(os.MkdirTemp(pgtest.FastDir(), "carillon"))(t)
+	dir := must.Get(os.MkdirTemp(pgtest.FastDir(), "carillon"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -155,7 +156,7 @@ func (p *process) open() {
 		a.Close()
 	}
 	p.Cleanup(p.close)
-	p.key = suite.Must(a.DevelopmentKey(ctx))(p)
+	p.key = must.Get(a.DevelopmentKey(ctx))(p)
 }
 
 // call sends a request and decodes the data of its answer. The server waits two seconds for its read models, which a
@@ -197,9 +198,9 @@ func (p *process) request(method, url, token string, body any) (status int, answ
 	p.Helper()
 	var sent []byte
 	if body != nil {
-		sent = suite.Must(json.Marshal(body))(p)
+		sent = must.Get(json.Marshal(body))(p)
 	}
-	request := suite.Must(http.NewRequestWithContext(p.Context(), method, url, bytes.NewReader(sent)))(p)
+	request := must.Get(http.NewRequestWithContext(p.Context(), method, url, bytes.NewReader(sent)))(p)
 	request.Header.Set("Authorization", "Bearer "+token)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -224,7 +225,7 @@ func (p *process) raw(path string) []byte {
 // adminToken is the one of the operator.
 func (p *process) adminToken() string {
 	p.Helper()
-	token := suite.Must((&config.Client{DataDir: p.cfg.DataDir}).Token())(p)
+	token := must.Get((&config.Client{DataDir: p.cfg.DataDir}).Token())(p)
 	return token
 }
 

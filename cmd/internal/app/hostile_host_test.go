@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestHostileNamesReachNothing: a page whose name was made to lead to this machine (DNS rebinding) reads nothing of the
@@ -29,7 +29,7 @@ func TestHostileNamesReachNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			request.Host = host
-			response := suite.Must(http.DefaultTransport.RoundTrip(request))(t)
+			response := must.Get(http.DefaultTransport.RoundTrip(request))(t)
 			body, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if err != nil {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/mtls/mtlstest"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/must"
 )
 
 // Events published for a suspended organization wait until it is resumed; when the organization is deleted, all its
@@ -48,7 +48,7 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 		t.Error("a webhook arrived of an organization that is suspended")
 	default:
 	}
-	suite.Must(p.app.Commands.ResumeOrganization(t.Context(), operator,
+	must.Get(p.app.Commands.ResumeOrganization(t.Context(), operator,
 		command.ResumeOrganization{Organization: org}))(t)
 	for range 3 - early.Load() {
 		p.await(arrived)
@@ -62,7 +62,7 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p.certify(mtlstest.NewAuthority(t, "Receiver's").Issue("ours", nil))
 	certificate := p.certificate()
 	for range 2 { // the second time changes nothing
-		suite.Must(p.app.Commands.DeleteOrganization(t.Context(), operator,
+		must.Get(p.app.Commands.DeleteOrganization(t.Context(), operator,
 			command.DeleteOrganization{Organization: org}))(t)
 	}
 	for table, column := range map[string]string{

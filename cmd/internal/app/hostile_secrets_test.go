@@ -15,8 +15,8 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/cmd/internal/suite"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -44,9 +44,9 @@ func newBurgled(t *testing.T, change func(*config.Config)) *burgled {
 	t.Parallel()
 	database := pgtest.NewServer(t)
 	b := &burgled{log: &apitest.Buffer{}}
-	b.conn = suite.Must(pgx.Connect(t.Context(), database.URL()))(t)
+	b.conn = must.Get(pgx.Connect(t.Context(), database.URL()))(t)
 	t.Cleanup(func() { _ = b.conn.Close(context.Background()) })
-	suite.OK(t, b.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&b.cluster))
+	must.OK(t, b.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&b.cluster))
 	b.process = newProcess(t, func(cfg *config.Config) {
 		cfg.DatabaseURL = config.Address(database.URL())
 		change(cfg)
@@ -59,7 +59,7 @@ func newBurgled(t *testing.T, change func(*config.Config)) *burgled {
 func (b *burgled) look(when string, open, secrets []string) thief {
 	b.Helper()
 	// so that the heap is in its files as well as in the log
-	suite.Must(b.conn.Exec(b.Context(), "CHECKPOINT"))(b)
+	must.Get(b.conn.Exec(b.Context(), "CHECKPOINT"))(b)
 	files := b.steal(b.cfg.DataDir, b.cluster)
 	for _, text := range open {
 		store, postgres := false, false

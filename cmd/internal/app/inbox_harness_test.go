@@ -14,7 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // organization is the one for developers.
@@ -30,8 +30,8 @@ func event(of uuid.UUID) string {
 // serveTLS runs a server on loopback, trusted through the development authority of a data directory.
 func serveTLS(t testing.TB, data string, handle http.HandlerFunc) (address string) {
 	t.Helper()
-	authority := suite.Must(dev.EnsureAuthority(data))(t)
-	certificate := suite.Must(authority.Certificate())(t)
+	authority := must.Get(dev.EnsureAuthority(data))(t)
+	certificate := must.Get(authority.Certificate())(t)
 	server := httptest.NewUnstartedServer(handle)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
@@ -57,7 +57,7 @@ func newInbox(in *installation) *inbox {
 	_, secret := in.subscribed("inbox", serveTLS(in.T, in.data, box.receive), "*")
 	box.mu.Lock()
 	defer box.mu.Unlock()
-	box.verifier = suite.Must(standardwebhooks.NewWebhook(secret))(in)
+	box.verifier = must.Get(standardwebhooks.NewWebhook(secret))(in)
 	return box
 }
 

@@ -16,17 +16,17 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
 // sql runs a statement in the process's database.
 func (p *process) sql(statement string, arguments ...any) {
 	p.Helper()
-	conn := suite.Must(pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal()))(p)
+	conn := must.Get(pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal()))(p)
 	defer func() { _ = conn.Close(p.Context()) }()
-	suite.Must(conn.Exec(p.Context(), statement, arguments...))(p)
+	must.Get(conn.Exec(p.Context(), statement, arguments...))(p)
 }
 
 // secret is the newest secret of a destination in full.
@@ -66,7 +66,7 @@ func (p *process) keyStore() string { return filepath.Join(p.cfg.DataDir, "keys"
 
 func (p *process) remove(path string) {
 	p.Helper()
-	suite.OK(p, os.RemoveAll(path))
+	must.OK(p, os.RemoveAll(path))
 }
 
 // removeAll removes what has names of a pattern, and expects some.
@@ -88,7 +88,7 @@ const nowhere = "https://127.0.0.1:1/hook"
 
 func (p *process) masterKey() string {
 	p.Helper()
-	key := suite.Must(os.ReadFile(filepath.Join(p.cfg.DataDir, config.MasterKeyFile)))(p)
+	key := must.Get(os.ReadFile(filepath.Join(p.cfg.DataDir, config.MasterKeyFile)))(p)
 	return strings.TrimSpace(string(key))
 }
 
@@ -135,7 +135,7 @@ func TestKeys_placesAndMasterKey(t *testing.T) {
 	// A rotation that was killed after it had made the next key is finished at the start.
 	p.cfg.MasterKey = ""
 	next := filepath.Join(p.cfg.DataDir, "master.key.next")
-	suite.OK(t, os.WriteFile(next, []byte(before+"\n"), 0o600))
+	must.OK(t, os.WriteFile(next, []byte(before+"\n"), 0o600))
 	p.open()
 	if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) || p.masterKey() != before || p.secret("crm") != want ||
 		p.secret("other") != other {
@@ -156,14 +156,14 @@ func (p *process) otherMasterKeyRefused() {
 
 	// If the file is gone, the start that is refused leaves none in its place.
 	path := filepath.Join(p.cfg.DataDir, config.MasterKeyFile)
-	suite.OK(p, os.Rename(path, path+".away"))
+	must.OK(p, os.Rename(path, path+".away"))
 	if err := p.refusedStart(); err == nil || !strings.Contains(err.Error(), "there is no "+config.MasterKeyFile) {
 		p.Errorf("without its file: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		p.Errorf("another master key is in its place: %v", err)
 	}
-	suite.OK(p, os.Rename(path+".away", path))
+	must.OK(p, os.Rename(path+".away", path))
 }
 
 // A server that has lost the keys of a destination and of a client certificate does not start unless that is accepted.

@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
@@ -35,7 +35,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	}
 	register := func() eventstore.Position {
 		t.Helper()
-		done := suite.Must(organization.Aggregate.Execute(t.Context(), store, uuid.New(),
+		done := must.Get(organization.Aggregate.Execute(t.Context(), store, uuid.New(),
 			organization.Register{Name: "Town hall", At: time.Now()}, organization.Options{}))(t)
 		return done.Position
 	}
@@ -59,14 +59,14 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		if err != nil || len(statuses) != 1 {
 			t.Fatalf("statuses: %+v, %v", statuses, err)
 		}
-		head := suite.Must(store.Head(t.Context()))(t)
-		found := suite.Must(l.of(t.Context(), statuses[0], head))(t)
+		head := must.Get(store.Head(t.Context()))(t)
+		found := must.Get(l.of(t.Context(), statuses[0], head))(t)
 		return found
 	}
 	concernNobody := func() {
 		t.Helper()
 		for range 100 {
-			suite.Must(store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
+			must.Get(store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
 				ID:   uuid.New(),
 				Type: "x",
 				Data: []byte(`{}`),
@@ -96,7 +96,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	if got := lag(); got != 0 {
 		t.Errorf("it has caught up, lag = %s", got)
 	}
-	suite.Must(pool.Exec(t.Context(), "UPDATE carillon.checkpoints SET commit = 0, prepare = 0"))(t)
+	must.Get(pool.Exec(t.Context(), "UPDATE carillon.checkpoints SET commit = 0, prepare = 0"))(t)
 	if got := lag(); got < 59*time.Minute {
 		t.Errorf("it begins from nothing, lag = %s", got)
 	}

@@ -18,10 +18,10 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
 	"carillon/command/curate"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // Two calendars show the same events, under different titles and keys, and are read by two processes at the same time.
@@ -141,7 +141,7 @@ func (c *collecting) merges() (m merged) {
 	c.Helper()
 	into, from := map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]uuid.UUID{}
 	for r := range c.recordedOf(happening.Aggregate.Category) {
-		event := suite.Must(happening.Events.Decode(r))(c)
+		event := must.Get(happening.Events.Decode(r))(c)
 		e, ok := event.(happening.Merged)
 		if !ok {
 			continue

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/app"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 )
 
@@ -35,7 +35,7 @@ func TestMetrics_consumers(t *testing.T) {
 		}
 		return len(there) == len(app.ReadModels())+processManagers
 	})
-	suite.OK(t, p.operator().Verify(t.Context(), auditors.ReadModel.Name, 100))
+	must.OK(t, p.operator().Verify(t.Context(), auditors.ReadModel.Name, 100))
 	p.eventually("a verification is shown", func() bool {
 		metrics = p.metrics()
 		return strings.Contains(metrics, "\ncarillon_consumer_verified_timestamp_seconds{")

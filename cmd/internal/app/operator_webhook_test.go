@@ -12,8 +12,8 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -108,7 +108,7 @@ func (p *process) notices(
 				Message      string `json:"message"`
 			} `json:"data"`
 		}
-		suite.OK(p, json.Unmarshal(webhook.body, &envelope))
+		must.OK(p, json.Unmarshal(webhook.body, &envelope))
 		data := envelope.Data
 		if !want[envelope.Type] || envelope.Subject != id || data.Destination != id || data.Count != 1 ||
 			data.Organization != organization || data.Message == "" ||

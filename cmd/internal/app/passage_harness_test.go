@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // passage is a connection to a server that can be cut: data waits until it is restored, or connections are refused.
@@ -56,7 +56,7 @@ func newPassageToStore(t *testing.T, store string) (*passage, string) {
 // newPassageToPostgres returns a passage to a database, and the database's address through it.
 func newPassageToPostgres(t *testing.T, database string) (*passage, string) {
 	t.Helper()
-	config := suite.Must(pgx.ParseConfig(database))(t)
+	config := must.Get(pgx.ParseConfig(database))(t)
 	network, address := pgconn.NetworkAddress(config.Host, config.Port)
 	p := newPassage(t, network, address)
 	through := url.URL{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // peer is a connection to an address.
@@ -58,7 +58,7 @@ func TestPlainConnectionsOverANetwork(t *testing.T) {
 		"postgres://u@127.0.0.1,keys.example/k?sslmode=prefer": true,
 	}
 	for address, want := range databases {
-		cfg := suite.Must(pgconn.ParseConfig(address))(t)
+		cfg := must.Get(pgconn.ParseConfig(address))(t)
 		if got := mayBePlain(cfg); got != want {
 			t.Errorf("%s: reported %t", address, got)
 		}

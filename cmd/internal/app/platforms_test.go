@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // account is an account on Facebook, whose API answers as its documentation describes. The test decides its posts.
@@ -43,7 +43,7 @@ func newAccount(t *testing.T) *account {
 func (a *account) access(platforms *config.Platforms) {
 	platforms.Bases = map[string]string{"facebook": a.URL}
 	platforms.Tokens.Secret = "facebook=" + accountToken
-	suite.OK(a.t, platforms.Validate())
+	must.OK(a.t, platforms.Validate())
 }
 
 // hold adds an event of the platform.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // A private cluster whose binaries are gone is carried over: read models are rebuilt, and keys come from the key store.
@@ -24,13 +24,13 @@ func TestPrivateCluster_withoutBinaries(t *testing.T) {
 	want := p.secret("crm")
 	p.close()
 	version := filepath.Join(p.cfg.DataDir, "postgres", "pgdata", "PG_VERSION")
-	suite.OK(t, os.WriteFile(version, []byte("99\n"), 0o600))
+	must.OK(t, os.WriteFile(version, []byte("99\n"), 0o600))
 	keys, aside := p.keyStore(), filepath.Join(p.cfg.DataDir, "aside")
-	suite.OK(t, os.Rename(keys, aside))
+	must.OK(t, os.Rename(keys, aside))
 	if err := p.refusedStart(); !strings.Contains(err.Error(), "only copy of the data keys") {
 		t.Errorf("without a key store: %v", err)
 	}
-	suite.OK(t, os.Rename(aside, keys))
+	must.OK(t, os.Rename(aside, keys))
 	p.open()
 	if got := p.shown("crm"); got != want {
 		t.Error("another secret")

@@ -19,12 +19,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/analytics"
 	"carillon/projections/auditors"
@@ -48,10 +48,10 @@ func on(t *testing.T) (a *servers, disk *narrow, get func(path string) (status i
 	disk = &narrow{MemFS: vfs.NewMem()}
 	disk.free.Store(1 << 40)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	embedded := suite.Must(node.Open(node.Config{Dir: "store", FS: disk, Logger: log}))(t)
+	embedded := must.Get(node.Open(node.Config{Dir: "store", FS: disk, Logger: log}))(t)
 	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
 	go func() { served <- embedded.ListenUnix(socket) }()
-	store := suite.Must(esdb.OpenUnix(socket, log))(t)
+	store := must.Get(esdb.OpenUnix(socket, log))(t)
 	t.Cleanup(func() {
 		if err := errors.Join(store.Close(), embedded.Close(), <-served); err != nil {
 			t.Error(err)
@@ -104,7 +104,7 @@ func TestRefusedPasswordIsReported(t *testing.T) {
 		Password: "right",
 	})
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	store := suite.Must(esdb.Open("esdb://admin:s3cret@"+address+"?tlsVerifyCert=false", log))(t)
+	store := must.Get(esdb.Open("esdb://admin:s3cret@"+address+"?tlsVerifyCert=false", log))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	get := look(t, serversOn(&stores{store: store, pool: projecttest.Pool(t)}, log))
 	const refused = "eventStore (refuses the credentials, or its certificate is not trusted)"
@@ -187,19 +187,19 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	a, _, get := on(t)
 	pool, name := a.stores.pool, "ana_"+strings.ToLower(rand.Text())
 	logins := analytics.Logins{Pool: pool, Log: a.log}
-	suite.OK(t, projections.EnsureSchema(t.Context(), pool, auditors.ReadModel))
-	connection := suite.Must(logins.Create(t.Context(), name))(t)
+	must.OK(t, projections.EnsureSchema(t.Context(), pool, auditors.ReadModel))
+	connection := must.Get(logins.Create(t.Context(), name))(t)
 	t.Cleanup(func() {
 		if err := logins.Delete(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Error(err)
 		}
 	})
-	suite.Must(pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"))(t)
-	conn := suite.Must(pgx.Connect(t.Context(), connection))(t)
+	must.Get(pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"))(t)
+	conn := must.Get(pgx.Connect(t.Context(), connection))(t)
 	a.Metrics.MustRegister(scraped(a.readModels.readCheckpoints))
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("carillon consumer auditors"))
-	suite.Must(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())))(t)
+	must.Get(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())))(t)
 	status, body := get("/readyz")
 	if status != 503 || !strings.Contains(body, "held by a session that is not Carillon's: "+name+", pid ") {
 		t.Errorf("readyz: %d %s", status, body)

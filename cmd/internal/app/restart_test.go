@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/command/delivery/autodisable"
 	"carillon/command/delivery/cascade"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
@@ -116,7 +116,7 @@ func (p *process) autoDisabled() (failed string) {
 func (p *process) endlessBody() (answered func()) {
 	p.Helper()
 	token := p.adminToken()
-	conn := suite.Must(net.Dial("tcp", p.app.AdminAddr().String()))(p)
+	conn := must.Get(net.Dial("tcp", p.app.AdminAddr().String()))(p)
 	p.Cleanup(func() { _ = conn.Close() })
 	const events = 3
 	sent := fmt.Sprintf("POST /admin/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
@@ -125,7 +125,7 @@ func (p *process) endlessBody() (answered func()) {
 		line := strings.Replace(event(p.organization), "news.item.added", "news.item.updated", 1)
 		sent += fmt.Sprintf("%x\r\n%s\n\r\n", len(line)+1, line)
 	}
-	suite.Must(io.WriteString(conn, sent))(p)
+	must.Get(io.WriteString(conn, sent))(p)
 	p.eventually("the first lines are recorded", func() bool {
 		return p.count("SELECT count(*) FROM publications.publications WHERE type = 'news.item.updated'") == events
 	})
@@ -146,7 +146,7 @@ func (p *process) endlessBody() (answered func()) {
 
 func (p *process) positions() map[string]projections.Status {
 	p.Helper()
-	statuses := suite.Must(projections.Statuses(p.Context(), p.app.Queries.Pool))(p)
+	statuses := must.Get(projections.Statuses(p.Context(), p.app.Queries.Pool))(p)
 	named := map[string]projections.Status{}
 	for _, s := range statuses {
 		named[s.Name] = s

@@ -12,9 +12,9 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/projections/sources"
 )
@@ -44,7 +44,7 @@ func (c *collects) newFeed() string {
 // add registers a source.
 func (c *collects) add(h *house) uuid.UUID {
 	c.Helper()
-	made := suite.Must(c.operator().AddSource(c.Context(), adminclient.NewSource{
+	made := must.Get(c.operator().AddSource(c.Context(), adminclient.NewSource{
 		Type:     h.sourceType,
 		URL:      h.address(),
 		Timezone: "Europe/Amsterdam",
@@ -65,7 +65,7 @@ func (c *collects) collect(source uuid.UUID) {
 	c.Helper()
 	const completed = "SELECT collections FROM sources.sources WHERE id = $1 AND state = 'ok'"
 	before := c.count(completed, source)
-	suite.OK(c, c.operator().CollectSource(c.Context(), source))
+	must.OK(c, c.operator().CollectSource(c.Context(), source))
 	c.eventually("the source was walked", func() bool { return c.count(completed, source) > before })
 }
 
@@ -121,7 +121,7 @@ func TestHappeningsRetirement(t *testing.T) {
 	item, event := c.titled(over.title)
 	path := "/feeds/events/" + c.feed + "/items/" + item.String()
 	c.call(http.MethodPost, path+"/feedback", map[string]any{"rating": "positive"}, http.StatusOK)
-	suite.Must(c.operator().Seal(t.Context()))(t)
+	must.Get(c.operator().Seal(t.Context()))(t)
 	published, before := c.streams("publication"), c.counted()
 	if n, err := c.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
 		t.Fatalf("%d young happenings retired, %v", n, err)
@@ -195,7 +195,7 @@ func TestHappeningsRetirement(t *testing.T) {
 	}
 	check("after walks")
 	// The memory of walks is lost.
-	suite.Must(c.app.Queries.Pool.Exec(t.Context(), "DELETE FROM carillon.source_walks"))(t)
+	must.Get(c.app.Queries.Pool.Exec(t.Context(), "DELETE FROM carillon.source_walks"))(t)
 	c.collect(source)
 	c.restart()
 	check("after a restart")

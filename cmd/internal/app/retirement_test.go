@@ -15,13 +15,13 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/health"
 	"carillon/projections/publications"
@@ -46,7 +46,7 @@ func (p *process) analysis() map[string]any {
 // views returns the rows of views for analysts, and of queries in parentheses.
 func (p *process) views(all ...string) map[string]any {
 	p.Helper()
-	suite.OK(p, p.app.Settle(p.Context()))
+	must.OK(p, p.app.Settle(p.Context()))
 	found := map[string]any{}
 	for _, view := range all {
 		from := view
@@ -73,10 +73,10 @@ func (p *process) rebuilt() {
 func (p *process) rebuild(names ...string) {
 	p.Helper()
 	for _, name := range names {
-		suite.OK(p, p.operator().Rebuild(p.Context(), name))
+		must.OK(p, p.operator().Rebuild(p.Context(), name))
 	}
 	p.eventually("the read models are rebuilt", func() bool {
-		list := suite.Must(p.operator().Projections(p.Context()))(p)
+		list := must.Get(p.operator().Projections(p.Context()))(p)
 		for _, one := range list {
 			if one.Rebuild != nil {
 				return false
@@ -89,7 +89,7 @@ func (p *process) rebuild(names ...string) {
 // streams counts the streams of a category that can be read.
 func (p *process) streams(category string) (n int) {
 	p.Helper()
-	head := suite.Must(p.app.Commands.Store.Head(p.Context()))(p)
+	head := must.Get(p.app.Commands.Store.Head(p.Context()))(p)
 	seen := map[string]struct{}{}
 	for message, err := range p.app.Commands.Store.Subscribe(p.Context(), eventstore.Start,
 		eventstore.Categories(category)) {
@@ -126,7 +126,7 @@ func (p *process) verified() *treeheads.Report {
 			}
 		},
 	}
-	report := suite.Must(v.Run(p.Context()))(p)
+	report := must.Get(v.Run(p.Context()))(p)
 	return report
 }
 
@@ -149,7 +149,7 @@ func TestRetirement(t *testing.T) {
 	other := p.another("Other")
 	others := other.connect("theirs", ok, 0)
 	other.settled(deliveryOf(other.publish(), others), "succeeded")
-	suite.Must(p.operator().Seal(p.Context()))(t)
+	must.Get(p.operator().Seal(p.Context()))(t)
 	before := p.analysis()
 	if n, err := p.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
 		t.Fatalf("%d young events retired, %v", n, err)

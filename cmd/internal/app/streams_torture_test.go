@@ -16,9 +16,9 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/must"
 )
 
 // Two processes share the work. In the middle of bursts the one that dispatches is killed, or loses its session, or is
@@ -91,7 +91,7 @@ type dispatches struct{ published, dispatched, again int }
 // dispatches follows the event store.
 func (c *cluster) dispatches() func() dispatches {
 	c.Helper()
-	store := suite.Must(esdb.Open(c.store, slog.New(slog.DiscardHandler)))(c)
+	store := must.Get(esdb.Open(c.store, slog.New(slog.DiscardHandler)))(c)
 	c.Cleanup(func() { _ = store.Close() })
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	var (

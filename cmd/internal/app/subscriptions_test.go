@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"carillon/cmd/internal/suite"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 )
 
 type secret struct{ id, secret string }
@@ -38,7 +38,7 @@ func (p *process) secrets(ref string) []secret {
 func verified(t testing.TB, got received, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
-		verifier := suite.Must(standardwebhooks.NewWebhook(secret))(t)
+		verifier := must.Get(standardwebhooks.NewWebhook(secret))(t)
 		if err := verifier.Verify(got.body, got.header); err != nil {
 			t.Errorf("signature: %v", err)
 		}
@@ -51,7 +51,7 @@ func verified(t testing.TB, got received, secrets ...string) {
 // announce publishes news on a subject.
 func (p *process) announce(subject string) uuid.UUID {
 	p.Helper()
-	made := suite.Must(p.app.Commands.Publish(p.Context(), operator(), command.Publish{
+	made := must.Get(p.app.Commands.Publish(p.Context(), operator(), command.Publish{
 		Type:         "news.item.added",
 		Source:       "/news",
 		Subject:      subject,

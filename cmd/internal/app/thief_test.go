@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/must"
 )
 
 // thief has every file of an installation, and its master key.
@@ -77,7 +77,7 @@ func (s thief) opened(owner uuid.UUID) (where []string) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		by := suite.Must(ring.Current())(s)
+		by := must.Get(ring.Current())(s)
 		for path, data := range s.files {
 			for from := 0; ; from++ {
 				next := bytes.Index(data[from:], sealing.Prefix(by))

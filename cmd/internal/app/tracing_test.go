@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // span is one that a collector received.
@@ -200,7 +200,7 @@ func (p *process) publishTraced(traceparent string) {
 	body := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,`+
 		`"data":{"id":"7","title":"Storm"}}`, p.organization)
 	token := p.adminToken()
-	request := suite.Must(http.NewRequestWithContext(p.Context(), http.MethodPost,
+	request := must.Get(http.NewRequestWithContext(p.Context(), http.MethodPost,
 		"http://"+p.app.AdminAddr().String()+"/admin/events", strings.NewReader(body)))(p)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")

@@ -7,14 +7,14 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/app"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
 // verifyReadModels compares every read model, and the states of the process managers that have run, with the log.
 func verifyReadModels(t testing.TB, client *adminclient.Client) {
 	t.Helper()
-	listed := suite.Must(client.Projections(t.Context()))(t)
+	listed := must.Get(client.Projections(t.Context()))(t)
 	for _, name := range app.Compared() {
 		isProcess := !slices.ContainsFunc(app.ReadModels(), func(m projections.ReadModel) bool { return m.Name == name })
 		ran := slices.ContainsFunc(listed, func(p adminapi.Projection) bool { return p.Name == name })

@@ -14,9 +14,9 @@ import (
 
 	"carillon/aggregates/auditor"
 	"carillon/cmd/internal/adapters"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
@@ -89,7 +89,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	if got := look(); !strings.Contains(got, "agree with the log") || !strings.Contains(got, "rows=1") {
 		t.Errorf("first look: %s", got)
 	}
-	suite.Must(pool.Exec(ctx, "UPDATE auditors.tokens SET name = 'Eve'"))(t)
+	must.Get(pool.Exec(ctx, "UPDATE auditors.tokens SET name = 'Eve'"))(t)
 	if got := look(); got != "" || v.warnings() != nil {
 		t.Errorf("on the same day: %s %q", got, v.warnings())
 	}
@@ -110,7 +110,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := serversOn(&stores{store: store, pool: pool}, discard)
 	registry.MustRegister(scraped(s.readModels.readCheckpoints))
-	families := suite.Must(registry.Gather())(t)
+	families := must.Get(registry.Gather())(t)
 	shown := map[string]float64{}
 	for _, family := range families {
 		shown[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 var documentedAlert = regexp.MustCompile("(?m)^\\| `(Carillon[A-Za-z]+)` \\| .+ \\| .+ \\|$")
@@ -27,7 +27,7 @@ func TestAlertsHaveRemedies(t *testing.T) {
 			}
 		}
 	}
-	suite.OK(t, yaml.Unmarshal([]byte(content(t, path)), &file))
+	must.OK(t, yaml.Unmarshal([]byte(content(t, path)), &file))
 	var alerts, documented []string
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {

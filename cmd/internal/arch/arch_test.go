@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestImportsKeepTheirDirection(t *testing.T) {
@@ -141,7 +141,7 @@ func TestFilesAndPackagesAreReadable(t *testing.T) {
 
 func TestTopIsSmall(t *testing.T) {
 	t.Parallel()
-	entries := suite.Must(os.ReadDir(root))(t)
+	entries := must.Get(os.ReadDir(root))(t)
 	ignored := ignorePatterns(t)
 	for _, entry := range entries {
 		name := entry.Name()
@@ -157,7 +157,7 @@ func TestTopIsSmall(t *testing.T) {
 
 func ignorePatterns(t *testing.T) []string {
 	t.Helper()
-	content := suite.Must(os.ReadFile(filepath.Join(root, ".gitignore")))(t)
+	content := must.Get(os.ReadFile(filepath.Join(root, ".gitignore")))(t)
 	var patterns []string
 	for line := range strings.Lines(string(content)) {
 		if pattern := strings.Trim(strings.TrimSpace(line), "/"); pattern != "" {

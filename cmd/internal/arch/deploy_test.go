@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestVulnerabilitiesAreNoPartOfTheCheck: their database may be out of reach, and its content changes by itself; a
@@ -85,7 +85,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	data := suite.Must(os.ReadFile(path))(t)
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }
 

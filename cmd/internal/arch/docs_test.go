@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -178,7 +178,7 @@ func pages(t *testing.T) []string {
 
 func content(t *testing.T, path string) string {
 	t.Helper()
-	text := suite.Must(os.ReadFile(path))(t)
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -196,7 +196,7 @@ func hasHeading(text, fragment string) bool {
 // declares reports whether a file declares a function, type, variable or constant, or a method of a type.
 func declares(t *testing.T, path, name, method string) bool {
 	t.Helper()
-	f := suite.Must(read(path))(t)
+	f := must.Get(read(path))(t)
 	for _, decl := range f.tree.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // The check of sum types (make lint) sees to it that a switch over the events of an aggregate names all of them. It
@@ -38,7 +38,7 @@ func TestMistoldEventsAreFound(t *testing.T) {
 			"item.Event: } }": 0,
 	} {
 		f := file{fset: token.NewFileSet()}
-		tree := suite.Must(parser.ParseFile(f.fset, "p.go", imports+source, parser.SkipObjectResolution))(t)
+		tree := must.Get(parser.ParseFile(f.fset, "p.go", imports+source, parser.SkipObjectResolution))(t)
 		f.tree, f.byName = tree, importsByName(tree)
 		var found []string
 		f.mistold(func(_ ast.Node, why string) { found = append(found, why) })

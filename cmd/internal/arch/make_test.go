@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestMakeRunInstallsWhileItBuilds has a Postgres whose installation takes until the compiler runs.
@@ -19,8 +19,8 @@ func TestMakeRunInstallsWhileItBuilds(t *testing.T) {
 		t.Skip(err)
 	}
 	dir := t.TempDir()
-	suite.OK(t, os.MkdirAll(filepath.Join(dir, "deploy"), 0o700))
-	suite.OK(t, syscall.Mkfifo(filepath.Join(dir, "compiling"), 0o600))
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "deploy"), 0o700))
+	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "compiling"), 0o600))
 	const compiler = "#!/bin/sh\n" + `[ "$1" = build ] || exit 0
 mkdir bin && printf '#!/bin/sh\necho "carillon $*"\n' >bin/carillon && chmod +x bin/carillon && echo yes >compiling
 `
@@ -30,7 +30,7 @@ mkdir bin && printf '#!/bin/sh\necho "carillon $*"\n' >bin/carillon && chmod +x 
 		"compiler":                   compiler,
 	} {
 		//nolint:gosec // it is run
-		suite.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700))
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700))
 	}
 	run := exec.CommandContext(t.Context(), "make", "run", "GO="+filepath.Join(dir, "compiler"))
 	run.Dir = dir
@@ -66,8 +66,8 @@ func TestReleaseNeedsItsTag(t *testing.T) {
 		dir := t.TempDir()
 		makefile := strings.ReplaceAll(text(t, "../../../Makefile"), "$(MAKE) dist", "$(MAKE) nothing-to-build")
 		for name, content := range map[string]string{"Makefile": makefile, "docs/changelog.md": changelog} {
-			suite.OK(t, os.MkdirAll(filepath.Join(dir, "docs"), 0o700))
-			suite.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+			must.OK(t, os.MkdirAll(filepath.Join(dir, "docs"), 0o700))
+			must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		}
 		run := exec.CommandContext(t.Context(), "sh", "-c", "git init -q && git add . && "+
 			"git -c user.name=a -c user.email=a@b.c commit -qm all && git tag v1.1.0 && exec make release")

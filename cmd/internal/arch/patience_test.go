@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // A busy machine takes seconds for what a quiet one does at once, so no test fails for them: tests wait by the minute,
@@ -124,7 +124,7 @@ func TestHurriesAreFound(t *testing.T) {
 		`for deadline := time.Now().Add(30 * time.Second); !done(); {}`:                1,
 		`for deadline := time.Now().Add(2 * time.Minute); !done(); {}`:                 0,
 	} {
-		tree := suite.Must(parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}",
+		tree := must.Get(parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}",
 			parser.SkipObjectResolution))(t)
 		if got := len(hurries(tree.Decls[0])); got != want {
 			t.Errorf("%s: found %d, want %d", source, got, want)

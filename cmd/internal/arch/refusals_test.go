@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 var refusal = regexp.MustCompile(`refuse\(\w+, "([\w.]+)",\s*"([^"]+)`)
@@ -15,10 +15,10 @@ var refusal = regexp.MustCompile(`refuse\(\w+, "([\w.]+)",\s*"([^"]+)`)
 // The text of a refusal names its field.
 func TestRefusalsNameTheirField(t *testing.T) {
 	t.Parallel()
-	files := suite.Must(filepath.Glob(filepath.Join(root, "command/*.go")))(t)
+	files := must.Get(filepath.Glob(filepath.Join(root, "command/*.go")))(t)
 	found := 0
 	for _, file := range files {
-		source := suite.Must(os.ReadFile(file))(t)
+		source := must.Get(os.ReadFile(file))(t)
 		for _, call := range refusal.FindAllStringSubmatch(string(source), -1) {
 			found++
 			if !strings.Contains(call[2], call[1]) {

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -39,7 +39,7 @@ type file struct {
 // are read once for all tests, which change nothing in them.
 func sources(t *testing.T) []file {
 	t.Helper()
-	list := suite.Must(allSources())(t)
+	list := must.Get(allSources())(t)
 	if len(list) == 0 {
 		t.Fatal("no source found")
 	}

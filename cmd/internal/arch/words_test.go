@@ -17,7 +17,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -211,7 +211,7 @@ func TestWordsOfSource(t *testing.T) {
 		for _, key := range slices.Sorted(maps.Keys(counts)) {
 			fmt.Fprintf(&lines, "%d %s\n", counts[key], key)
 		}
-		suite.OK(t, os.WriteFile(list, []byte(lines.String()), 0o600))
+		must.OK(t, os.WriteFile(list, []byte(lines.String()), 0o600))
 		return
 	}
 	total := 0
@@ -272,6 +272,6 @@ func complaintsOf(t *testing.T, code string) []complaint {
 	t.Helper()
 	source := "package planted\n\n" + code + "\n"
 	f := file{path: "planted_test.go", test: true, fset: token.NewFileSet()}
-	f.tree = suite.Must(parser.ParseFile(f.fset, f.path, source, parser.ParseComments))(t)
+	f.tree = must.Get(parser.ParseFile(f.fset, f.path, source, parser.ParseComments))(t)
 	return complaints(f, source)
 }

@@ -18,8 +18,8 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
+	"carillon/eventstore/storetest/must"
 )
 
 // apart is some servers on one event store and one Postgres, each a process of its own.
@@ -57,7 +57,7 @@ func (a *apart) login() {
 		return err == nil
 	})
 	client := config.Client{DataDir: a.dir}
-	a.token = suite.Must(client.Token())(a)
+	a.token = must.Get(client.Token())(a)
 }
 
 // receive makes destinations that want everything. The servers end before what they send to.

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/column"
 )
 
@@ -67,12 +67,12 @@ func (s bareSender) send(ctx context.Context, id uuid.UUID, url string, body []b
 func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret) {
 	b.Helper()
 	r = prepare(b)
-	secret = suite.Must(webhook.Mint(bytes.NewReader(make([]byte, 64))))(b)
+	secret = must.Get(webhook.Mint(bytes.NewReader(make([]byte, 64))))(b)
 	for i := range destinations {
 		r.receiver.trust(i, secret.Reveal())
 	}
 	r.connect(r.database())
-	suite.Must(r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
+	must.Get(r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
 		"boolean)"))(b)
 	return r, secret
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // noHostDelay is a variable of a server that keeps no pace with the hosts of its sources.
@@ -22,7 +22,7 @@ const noHostDelay = "CHILD_NO_HOST_DELAY=1"
 func (r *rig) feed() string {
 	r.Helper()
 	var feed created
-	suite.OK(r, r.post("/feeds/events", map[string]any{"name": "Concerts", "description": "In town"}, &feed))
+	must.OK(r, r.post("/feeds/events", map[string]any{"name": "Concerts", "description": "In town"}, &feed))
 	return feed.ID
 }
 
@@ -46,7 +46,7 @@ func (r *rig) total(feed string) int {
 	r.Helper()
 	var page struct{ Total int }
 	until := time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)
-	suite.OK(r, r.call(http.MethodGet, r.api+"/feeds/events/"+feed+"/items?limit=1&until="+until, r.key, nil,
+	must.OK(r, r.call(http.MethodGet, r.api+"/feeds/events/"+feed+"/items?limit=1&until="+until, r.key, nil,
 		&page))
 	return page.Total
 }
@@ -56,7 +56,7 @@ func (r *rig) due() (since time.Time) {
 	r.Helper()
 	const now = "WITH due AS (UPDATE carillon.source_walks SET next_at = clock_timestamp() WHERE next_at <> 'infinity') " +
 		"SELECT clock_timestamp()"
-	suite.OK(r, r.pool.QueryRow(r.Context(), now).Scan(&since))
+	must.OK(r, r.pool.QueryRow(r.Context(), now).Scan(&since))
 	return since
 }
 
@@ -153,7 +153,7 @@ func BenchmarkWalkOf5000(b *testing.B) {
 			r.attach("sitemap", feed, s.base+"/sitemap.xml")
 			r.visited(time.Time{})
 			if way == "flooded" {
-				suite.OK(b, r.publish(asNDJSON, events(40_000, organization)))
+				must.OK(b, r.publish(asNDJSON, events(40_000, organization)))
 				report(b, "flooded-MB", r.resident("VmRSS"))
 			}
 			before, began := r.cost(), time.Now()
@@ -165,7 +165,7 @@ func BenchmarkWalkOf5000(b *testing.B) {
 				r.Kill()
 				r.startServer()
 				// A minute after its last heartbeat the visit would be another process's. That minute is left out.
-				suite.Must(r.pool.Exec(b.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"))(b)
+				must.Get(r.pool.Exec(b.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"))(b)
 			}
 			r.until("the sitemap is walked", func() bool {
 				return r.count("SELECT count(*) FROM carillon.source_walks WHERE completed_at > $1", since) == 1

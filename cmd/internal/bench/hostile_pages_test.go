@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -72,7 +72,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 			sent.Add(1)
 		}))
 		t.Cleanup(server.Close)
-		created := suite.Must(client.AddSource(t.Context(), adminclient.NewSource{
+		created := must.Get(client.AddSource(t.Context(), adminclient.NewSource{
 			Type:     "site",
 			URL:      server.URL + "/" + name,
 			Timezone: "Europe/Rome",
@@ -81,7 +81,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 	}
 	collect := func() {
 		for _, id := range sources {
-			suite.OK(t, client.CollectSource(t.Context(), id))
+			must.OK(t, client.CollectSource(t.Context(), id))
 		}
 	}
 	collect()
@@ -95,7 +95,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 		}
 		return err == nil && ended == len(sources)
 	})
-	list := suite.Must(client.Sources(t.Context(), adminclient.SourceFilter{}))(t)
+	list := must.Get(client.Sources(t.Context(), adminclient.SourceFilter{}))(t)
 	for _, source := range list {
 		expectRead(t, source)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -111,9 +111,9 @@ func BenchmarkHostileReaders(b *testing.B) {
 	before, most := r.heap(), 0.0
 	asked := strings.Repeat("GET /feeds/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+r.key+"\r\n\r\n", 50)
 	for range clients {
-		conn := suite.Must(net.Dial("tcp", r.api))(b)
+		conn := must.Get(net.Dial("tcp", r.api))(b)
 		b.Cleanup(func() { _ = conn.Close() })
-		suite.Must(conn.Write([]byte(asked)))(b)
+		must.Get(conn.Write([]byte(asked)))(b)
 	}
 	for began := time.Now(); time.Since(began) < watched; time.Sleep(time.Second / 2) {
 		most = max(most, r.heap())
@@ -127,7 +127,7 @@ func (r *rig) heap() (megabytes float64) {
 	for _, name := range []string{"go_memstats_heap_inuse_bytes", "go_memstats_stack_inuse_bytes"} {
 		_, value, _ := strings.Cut(text, "\n"+name+" ")
 		line, _, _ := strings.Cut(value, "\n")
-		bytes := suite.Must(strconv.ParseFloat(line, 64))(r)
+		bytes := must.Get(strconv.ParseFloat(line, 64))(r)
 		megabytes += bytes / (1 << 20)
 	}
 	return megabytes

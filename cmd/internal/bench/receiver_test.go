@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // receiver takes webhooks over TLS, verifies each signature, and counts which are lost or come twice.
@@ -55,7 +55,7 @@ func (r *rig) newReceiver() *receiver {
 // listen serves a handler over TLS that the server trusts.
 func (r *rig) listen(handler http.Handler, conns func(net.Conn, http.ConnState)) (url string) {
 	r.Helper()
-	certificate := suite.Must(r.authority.Certificate())(r)
+	certificate := must.Get(r.authority.Certificate())(r)
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.Config.ConnState = conns
@@ -67,7 +67,7 @@ func (r *rig) listen(handler http.Handler, conns func(net.Conn, http.ConnState))
 
 func (c *receiver) trust(destination int, secret string) {
 	c.Helper()
-	verifier := suite.Must(standardwebhooks.NewWebhook(secret))(c)
+	verifier := must.Get(standardwebhooks.NewWebhook(secret))(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.verifiers["/"+strconv.Itoa(destination)] = verifier

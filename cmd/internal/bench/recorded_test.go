@@ -17,20 +17,20 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // beforehand opens the store of a server that has yet to start.
 func (r *rig) beforehand(record func(store eventstore.Store, now time.Time)) {
 	r.Helper()
-	suite.OK(r, os.MkdirAll(r.dir, 0o700))
+	must.OK(r, os.MkdirAll(r.dir, 0o700))
 	socket := nodetest.SocketDir(r.TB) + "/s"
 	stop := nodetest.Serve(r.TB, r.dir+"/eventstore", socket)
 	defer stop()
-	store := suite.Must(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(r)
+	store := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(r)
 	defer func() { _ = store.Close() }()
 	record(store, time.Now().UTC().Truncate(time.Microsecond))
 }

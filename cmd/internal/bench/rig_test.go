@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/postgres"
 )
@@ -47,9 +47,9 @@ type rig struct {
 // prepare makes a rig without a process.
 func prepare(b testing.TB, env ...string) *rig {
 	b.Helper()
-	dir := suite.Must(os.MkdirTemp("", "carillon-bench"))(b)
+	dir := must.Get(os.MkdirTemp("", "carillon-bench"))(b)
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	suite.OK(b, os.Chmod(dir, 0o711)) // root's Postgres runs as another user, which passes through
+	must.OK(b, os.Chmod(dir, 0o711)) // root's Postgres runs as another user, which passes through
 	r := &rig{
 		TB:     b,
 		dir:    dir,
@@ -57,7 +57,7 @@ func prepare(b testing.TB, env ...string) *rig {
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
 	}
 	b.Cleanup(r.client.CloseIdleConnections)
-	r.authority = suite.Must(dev.EnsureAuthority(dir))(b)
+	r.authority = must.Get(dev.EnsureAuthority(dir))(b)
 	r.receiver = r.newReceiver()
 	return r
 }
@@ -81,7 +81,7 @@ func (r *rig) database() (url string) {
 		Logger:     slog.New(slog.DiscardHandler),
 		Disposable: true,
 	}
-	server := suite.Must(postgres.Start(r.Context(), config))(r)
+	server := must.Get(postgres.Start(r.Context(), config))(r)
 	r.Cleanup(func() { _ = server.Stop(context.Background()) })
 	return server.URL()
 }
@@ -248,7 +248,7 @@ func (r *rig) flood(n int) {
 // count returns the number that a query yields.
 func (r *rig) count(query string, args ...any) (n int) {
 	r.Helper()
-	suite.OK(r, r.pool.QueryRow(context.Background(), query, args...).Scan(&n))
+	must.OK(r, r.pool.QueryRow(context.Background(), query, args...).Scan(&n))
 	return n
 }
 

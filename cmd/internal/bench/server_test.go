@@ -16,8 +16,8 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -115,7 +115,7 @@ func (r *rig) startServer() {
 	}
 	r.process = r.serve()
 	r.until("ready", r.ready)
-	lines := suite.Must(os.ReadFile(filepath.Join(r.dir, "postgres", "pgdata", "postmaster.pid")))(r)
+	lines := must.Get(os.ReadFile(filepath.Join(r.dir, "postgres", "pgdata", "postmaster.pid")))(r)
 	fields := strings.Split(string(lines), "\n") // process id, directory, start, port, directory of the socket, …
 	r.connect(fmt.Sprintf("postgres://carillon@/carillon?host=%s&port=%s&sslmode=disable", fields[4], fields[3]))
 	r.until("it has a key", func() bool {
@@ -124,13 +124,13 @@ func (r *rig) startServer() {
 		return err == nil
 	})
 	client := config.Client{DataDir: r.dir}
-	r.token = suite.Must(client.Token())(r)
+	r.token = must.Get(client.Token())(r)
 }
 
 // connect opens the Postgres that a server uses.
 func (r *rig) connect(url string) {
 	r.Helper()
-	r.pool = suite.Must(pgxpool.New(r.Context(), url))(r)
+	r.pool = must.Get(pgxpool.New(r.Context(), url))(r)
 	r.Cleanup(r.pool.Close)
 	r.postgres = pgtest.UsageOf(r.Context(), r.TB, r.pool)
 }

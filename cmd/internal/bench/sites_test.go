@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // sites serves at some hosts of this machine: a server each, as a host is one with its port.
 func sites(b testing.TB, hosts int, answer func(host int, w http.ResponseWriter, r *http.Request)) (bases []string) {
 	b.Helper()
 	for host := range hosts {
-		listener := suite.Must(net.Listen("tcp", "127.0.0.1:0"))(b)
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(b)
 		server := &http.Server{
 			ReadHeaderTimeout: time.Minute,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -88,7 +88,7 @@ func (r *rig) round(c *web) {
 		make_interval(secs => 1.0 / $1)
 			FROM (SELECT id, row_number() OVER (ORDER BY id) AS place FROM sources.sources) s WHERE s.id = w.source_id)
 		SELECT clock_timestamp()`
-	suite.OK(r, r.pool.QueryRow(r.Context(), spread, float64(visitRate)).Scan(&since))
+	must.OK(r, r.pool.QueryRow(r.Context(), spread, float64(visitRate)).Scan(&since))
 	r.visited(since)
 }
 
@@ -98,7 +98,7 @@ func (r *rig) published() int { return r.count("SELECT count(*) FROM publication
 // rows that were replaced leave room for the next, so that it does not grow with the visits.
 func (r *rig) stored() (n int64) {
 	r.Helper()
-	suite.Must(r.pool.Exec(r.Context(), "VACUUM FULL"))(r)
+	must.Get(r.pool.Exec(r.Context(), "VACUUM FULL"))(r)
 	_ = filepath.WalkDir(r.dir+"/eventstore", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil //nolint:nilerr // a file that is just gone has no size
@@ -126,7 +126,7 @@ func BenchmarkChange(b *testing.B) {
 	for i := range n {
 		<-ticker.C
 		c.change(i)
-		suite.Must(r.pool.Exec(b.Context(), `UPDATE carillon.source_walks SET next_at = clock_timestamp()
+		must.Get(r.pool.Exec(b.Context(), `UPDATE carillon.source_walks SET next_at = clock_timestamp()
 			WHERE source_id = $1`, sourceOf(c.address(i))))(b)
 	}
 	r.until("all changes have come", func() bool { return came.count() == n })
@@ -136,7 +136,7 @@ func BenchmarkChange(b *testing.B) {
 	for i := range took {
 		var began time.Time
 		const visit = "SELECT attempted_at FROM carillon.source_walks WHERE source_id = $1"
-		suite.OK(b, r.pool.QueryRow(b.Context(), visit, sourceOf(c.address(i))).Scan(&began))
+		must.OK(b, r.pool.QueryRow(b.Context(), visit, sourceOf(c.address(i))).Scan(&began))
 		took[i] = came.first[titleOf(i)].Sub(began)
 	}
 	p99 := reportQuantiles(b, "", took)

@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // parse reads a command line as the serve command does, defaults included.
@@ -36,10 +36,10 @@ func TestLibrariesLogAsTheProcess(t *testing.T) {
 	defer func() { log.SetOutput(output); log.SetFlags(flags) }()
 	for level, want := range map[string]string{"info": "", "debug": `"level":"DEBUG","msg":"Unsolicited response"}`} {
 		path := filepath.Join(t.TempDir(), level)
-		file := suite.Must(os.Create(path))(t)
+		file := must.Get(os.Create(path))(t)
 		config.Logging{LogLevel: level, LogFormat: "json"}.ProcessLogger(file)
 		log.Print("Unsolicited response")
-		suite.OK(t, file.Close())
+		must.OK(t, file.Close())
 		got, err := os.ReadFile(path)
 		if err != nil || !strings.HasSuffix(strings.TrimSpace(string(got)), want) || want == "" && len(got) > 0 {
 			t.Errorf("at level %s: %q, %v; want …%s", level, got, err, want)
@@ -49,7 +49,7 @@ func TestLibrariesLogAsTheProcess(t *testing.T) {
 
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	t.Parallel()
-	c := suite.Must(parse(t))(t)
+	c := must.Get(parse(t))(t)
 	second, hour := time.Second, time.Hour
 	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour,
 		20 * hour, 24 * hour}
@@ -135,8 +135,8 @@ func TestVariablesAreRead(t *testing.T) {
 	t.Setenv("CARILLON_DELIVERY_RETRY_SCHEDULE", "1s,2s,3s")
 	t.Setenv("CARILLON_DELIVERY_ALLOW_CIDRS", "127.0.0.0/8, ::1")
 	t.Setenv("CARILLON_DELIVERY_TIMEOUT", "") // as compose leaves it
-	suite.OK(t, config.DropEmpty(os.Environ(), os.Unsetenv))
-	c := suite.Must(parse(t))(t)
+	must.OK(t, config.DropEmpty(os.Environ(), os.Unsetenv))
+	c := must.Get(parse(t))(t)
 	if c.HTTPAddr != "0.0.0.0:9000" || len(c.DeliveryRetrySchedule) != 3 || c.DeliveryTimeout != 30*time.Second {
 		t.Errorf("config = %+v", c)
 	}
@@ -155,7 +155,7 @@ func TestVariablesAreRead(t *testing.T) {
 func TestRangesAreRead(t *testing.T) {
 	t.Parallel()
 	var ranges config.Prefixes
-	suite.OK(t, ranges.UnmarshalText([]byte(" 127.0.0.0/8, 10.1.2.3/8,::1 ,192.168.1.7,::ffff:172.16.0.0/108,"+
+	must.OK(t, ranges.UnmarshalText([]byte(" 127.0.0.0/8, 10.1.2.3/8,::1 ,192.168.1.7,::ffff:172.16.0.0/108,"+
 		"::ffff:10.9.9.9,fd00::/8,")))
 	if got := ranges.String(); got != "127.0.0.0/8,10.0.0.0/8,::1/128,192.168.1.7/32,172.16.0.0/12,10.9.9.9/32,fd00::/8" {
 		t.Errorf("ranges = %s", got)
@@ -253,7 +253,7 @@ func TestSecretsInBadShapeAreRefused(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			path := filepath.Join(dir, tt.file)
-			suite.OK(t, os.WriteFile(path, []byte(tt.content), tt.mode))
+			must.OK(t, os.WriteFile(path, []byte(tt.content), tt.mode))
 			c := config.Config{DataDir: dir}
 			if err := c.EnsureSecrets(); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error = %v, want it to say %q", err, tt.want)
@@ -303,10 +303,10 @@ func TestHostileDataDirectory(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			made := config.Config{DataDir: dir}
-			suite.OK(t, made.EnsureSecrets())
-			suite.OK(t, os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()),
+			must.OK(t, made.EnsureSecrets())
+			must.OK(t, os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()),
 				0o600))
-			suite.OK(t, tt.spoil(filepath.Join(dir, tt.name)))
+			must.OK(t, tt.spoil(filepath.Join(dir, tt.name)))
 			again := config.Config{DataDir: dir}
 			if err := again.EnsureSecrets(); (err != nil) != tt.refused ||
 				tt.refused && !strings.Contains(err.Error(), "data directory: ") {
@@ -341,11 +341,11 @@ func TestRestoredDirectoryWaits(t *testing.T) {
 	if restored, err := check(false, config.RoleDeliver); restored || err != nil {
 		t.Errorf("a directory that was never restored: %v, %v", restored, err)
 	}
-	suite.OK(t, config.MarkRestored(dir, false))
+	must.OK(t, config.MarkRestored(dir, false))
 	if _, err := check(true, config.RoleAPI); err == nil {
 		t.Error("a restore that was not finished is served")
 	}
-	suite.OK(t, config.MarkRestored(dir, true))
+	must.OK(t, config.MarkRestored(dir, true))
 	for _, role := range []string{config.RoleDispatch, config.RoleDeliver, config.RoleCollect} {
 		if _, err := check(false, config.RoleAPI, role); err == nil || !strings.Contains(err.Error(), "--after-restore") {
 			t.Errorf("%s: %v", role, err)
@@ -357,7 +357,7 @@ func TestRestoredDirectoryWaits(t *testing.T) {
 	if restored, err := check(true, config.RoleDeliver); !restored || err != nil {
 		t.Errorf("with --after-restore: %v, %v", restored, err)
 	}
-	suite.OK(t, (&config.Config{DataDir: dir}).TakeOver())
+	must.OK(t, (&config.Config{DataDir: dir}).TakeOver())
 	if restored, err := check(false, config.RoleDeliver); restored || err != nil {
 		t.Errorf("the next start: %v, %v", restored, err)
 	}

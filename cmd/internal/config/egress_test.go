@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestEgressRoots_authorityFile(t *testing.T) {
@@ -20,14 +20,14 @@ func TestEgressRoots_authorityFile(t *testing.T) {
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	suite.OK(t, os.WriteFile(file, append([]byte("\uFEFF"), text...), 0o600))
+	must.OK(t, os.WriteFile(file, append([]byte("\uFEFF"), text...), 0o600))
 	for _, given := range []*x509.CertPool{nil, x509.NewCertPool()} {
-		roots := suite.Must((&config.Config{EgressCA: file}).EgressRoots(given))(t)
+		roots := must.Get((&config.Config{EgressCA: file}).EgressRoots(given))(t)
 		if _, err := server.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "example.com"}); err != nil {
 			t.Errorf("not trusted: %v", err)
 		}
 	}
-	suite.OK(t, os.WriteFile(file, server.Certificate().Raw, 0o600))
+	must.OK(t, os.WriteFile(file, server.Certificate().Raw, 0o600))
 	if _, err := (&config.Config{EgressCA: file}).EgressRoots(nil); err == nil ||
 		!strings.Contains(err.Error(), "is binary (DER)") {
 		t.Errorf("a file in DER: %v", err)

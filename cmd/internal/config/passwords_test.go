@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // punctuation has every character of ASCII that is neither letter nor digit and can be in an address.
@@ -66,7 +66,7 @@ func TestPasswordOfItsOwn(t *testing.T) {
 				t.Errorf("%s: %+v, %v", password, known, err)
 			}
 		}
-		store := suite.Must(url.Parse(read.EventStoreURL.Reveal()))(t)
+		store := must.Get(url.Parse(read.EventStoreURL.Reveal()))(t)
 		_, raw, _ := strings.Cut(read.EventStoreURL.Reveal(), "admin:")
 		raw, _, _ = strings.Cut(raw, "@")
 		if got, _ := store.User.Password(); got != password || store.Host != "n1:2113" || !harmless.MatchString(raw) {
@@ -88,7 +88,7 @@ func TestPasswordOfItsOwn(t *testing.T) {
 
 func TestComposeHasPasswordsApart(t *testing.T) {
 	t.Parallel()
-	text := suite.Must(os.ReadFile(filepath.Join("..", "..", "..", "deploy", "compose.yaml")))(t)
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "deploy", "compose.yaml")))(t)
 	if found := regexp.MustCompile(`://\w*:\$\{`).Find(text); found != nil {
 		t.Errorf("compose.yaml puts a password into an address: %s", found)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // Invalid values are refused with the variable and the remedy, and never repeated.
@@ -45,7 +45,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(variable, text string) {
 		path := filepath.Join(dir, variable)
-		suite.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		t.Setenv(variable, path)
 	}
 	file("CARILLON_PLATFORM_TOKENS_FILE", "facebook=hunter2\r\ntiktok:@Kajhallen=hunter2\ntiktok:other=act.x!=y\n"+
@@ -58,7 +58,7 @@ func TestSecretsFromFiles(t *testing.T) {
 		t.Errorf("a comma at the end: %q, %v", got, err)
 	}
 	t.Setenv("CARILLON_OPERATOR_WEBHOOK_SECRET_FILE", "")
-	c = suite.Must(parse(t))(t)
+	c = must.Get(parse(t))(t)
 	got, err := c.Credentials()
 	want := config.Credentials{
 		Facebook:         "hunter2",
@@ -105,7 +105,7 @@ func TestSecretFile_wrong(t *testing.T) {
 			if want == "can't be read" {
 				t.Setenv(variable, path+"-none")
 			}
-			suite.OK(t, os.WriteFile(path, []byte(text), 0o600))
+			must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 			_, err := parse(t)
 			if err == nil || !strings.Contains(err.Error(), want) ||
 				!strings.Contains(err.Error(), "CARILLON_PLATFORM_TOKENS") ||
@@ -136,7 +136,7 @@ func TestReplacedSettings(t *testing.T) {
 func TestMasterKeyList(t *testing.T) {
 	t.Parallel()
 	const current, next = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="
-	c := suite.Must(parse(t, "--master-key="+current+", "+next))(t)
+	c := must.Get(parse(t, "--master-key="+current+", "+next))(t)
 	if keys, err := c.ReadMasters(); err != nil || len(keys) != 2 || keys[0][0] != 0 || keys[1][0] != 7 {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // An outage is one line a minute for each message and cause, whatever it hits, and the lines say how many they stand
@@ -22,13 +22,13 @@ import (
 func TestAnOutageIsALineAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		file := suite.Must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
+		file := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 		defer func() { _ = file.Close() }()
 		log := config.Logging{LogFormat: "text"}.Logger(file)
 		read := 0
 		written := func() string {
 			t.Helper()
-			whole := suite.Must(os.ReadFile(file.Name()))(t)
+			whole := must.Get(os.ReadFile(file.Name()))(t)
 			fresh := string(whole[read:])
 			read = len(whole)
 			return fresh
@@ -53,7 +53,7 @@ func TestAnOutageIsALineAMinute(t *testing.T) {
 				broke++
 				n := 1
 				if _, count, found := strings.Cut(line, "repeated="); found {
-					suite.Must(fmt.Sscan(count, &n))(t)
+					must.Get(fmt.Sscan(count, &n))(t)
 				}
 				total += n
 			}

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestTheme(t *testing.T) {
 	t.Parallel()
 	logo := filepath.Join(t.TempDir(), "logo.svg")
-	suite.OK(t, os.WriteFile(logo, []byte("<svg/>"), 0o600))
+	must.OK(t, os.WriteFile(logo, []byte("<svg/>"), 0o600))
 	var theme Theme
 	set := "name=Town hall,logo=" + logo + ",light=#0b57a4,dark=#8bbdf5"
-	suite.OK(t, theme.UnmarshalText([]byte(set)))
+	must.OK(t, theme.UnmarshalText([]byte(set)))
 	if theme.Name != "Town hall" || string(theme.Logo) != "<svg/>" || theme.LogoType != "image/svg+xml" ||
 		theme.String() != set {
 		t.Errorf("%+v, %s", theme, theme)

@@ -11,16 +11,16 @@ import (
 
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/custody"
-	"carillon/cmd/internal/suite"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/must"
 )
 
 // certify sets a client certificate whose private key is its own id, as it were.
 func (w *world) certify(p process, organization uuid.UUID) uuid.UUID {
 	w.Helper()
 	id := uuid.New()
-	suite.OK(w, p.vault.Create(w.Context(), id))
-	sealed := suite.Must(p.vault.Seal(w.Context(), id, sealing.PrivateKey, id[:]))(w)
+	must.OK(w, p.vault.Create(w.Context(), id))
+	sealed := must.Get(p.vault.Seal(w.Context(), id, sealing.PrivateKey, id[:]))(w)
 	w.onCertificate(organization, clientcertificate.SetCertificate{
 		Certificate: clientcertificate.Certificate{
 			ID:        id,
@@ -36,14 +36,14 @@ func (w *world) certify(p process, organization uuid.UUID) uuid.UUID {
 
 func (w *world) onCertificate(organization uuid.UUID, command clientcertificate.Command) {
 	w.Helper()
-	suite.Must(clientcertificate.Aggregate.Execute(w.Context(), w.store, organization, command,
+	must.Get(clientcertificate.Aggregate.Execute(w.Context(), w.store, organization, command,
 		clientcertificate.Options{}))(w)
 }
 
 // opensCertificate reports whether the private key of an organization's certificate opens.
 func (w *world) opensCertificate(p process, organization uuid.UUID) bool {
 	w.Helper()
-	known := suite.Must(clientcertificate.Aggregate.Load(w.Context(), w.store, organization))(w)
+	known := must.Get(clientcertificate.Aggregate.Load(w.Context(), w.store, organization))(w)
 	shown := known.State.Certificate
 	plain, err := p.vault.Open(w.Context(), shown.ID, sealing.PrivateKey, shown.Key)
 	return err == nil && slices.Equal(plain, shown.ID[:])
@@ -53,7 +53,7 @@ func (w *world) opensCertificate(p process, organization uuid.UUID) bool {
 func (w *world) erase(owners ...uuid.UUID) {
 	w.Helper()
 	for _, owner := range owners {
-		suite.OK(w, os.Remove(w.file(owner)))
+		must.OK(w, os.Remove(w.file(owner)))
 	}
 	w.exec("DELETE FROM carillon.data_keys WHERE id = ANY($1)", owners)
 }
@@ -75,7 +75,7 @@ func TestCertificates_restored(t *testing.T) {
 	if p = w.open(); !w.opensCertificate(p, ours) || p.Lost().Any() {
 		t.Errorf("it did not come back into Postgres; lost: %s", p.Lost())
 	}
-	suite.OK(t, os.RemoveAll(w.dir))
+	must.OK(t, os.RemoveAll(w.dir))
 	p = w.open()
 	keys, err := custody.InDir(w.dir).Read(t.Context())
 	if err != nil || len(keys) != 2 || keys[id] == nil {
@@ -97,7 +97,7 @@ func TestCertificates_endedStayShredded(t *testing.T) {
 			third := w.certify(p, theirs)
 			w.onCertificate(theirs, clientcertificate.Remove{At: time.Now()})
 			begun := uuid.New() // its certificate is about to be set
-			suite.OK(t, p.vault.Create(t.Context(), begun))
+			must.OK(t, p.vault.Create(t.Context(), begun))
 			if projected {
 				w.project(first, ours, true)
 				w.project(second, ours, false)
@@ -149,7 +149,7 @@ func TestCertificates_lossIsSeen(t *testing.T) {
 	ours := uuid.New()
 	id := w.certify(p, ours)
 	w.project(id, ours, false)
-	suite.OK(t, p.Compare(t.Context()))
+	must.OK(t, p.Compare(t.Context()))
 	if differ, err := p.Differ(t.Context()); err != nil || differ {
 		t.Errorf("nothing lost: differ = %t, %v", differ, err)
 	}
@@ -170,7 +170,7 @@ func TestCertificates_differentKeys(t *testing.T) {
 	id := w.certify(p, ours)
 	right := w.row(id)
 	w.erase(id)
-	suite.OK(t, p.vault.Create(t.Context(), id)) // another one, in both
+	must.OK(t, p.vault.Create(t.Context(), id)) // another one, in both
 	w.exec("UPDATE carillon.data_keys SET wrapped = $2 WHERE id = $1", id, right)
 	if p = w.open(); !w.opensCertificate(p, ours) {
 		t.Error("the wrong one counts")

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/custody"
-	"carillon/cmd/internal/suite"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -25,7 +25,7 @@ func TestShreddedKeysStayShredded(t *testing.T) {
 		stored, err := p.Find(t.Context(), gone)
 		file := w.read(w.file(gone))
 		w.delete(gone)
-		suite.OK(t, errors.Join(err, p.vault.Shred(t.Context(), gone)))
+		must.OK(t, errors.Join(err, p.vault.Shred(t.Context(), gone)))
 		for what, back := range map[string]func(){
 			"the directory": func() { w.write(w.file(gone), file) },
 			"Postgres": func() {
@@ -59,7 +59,7 @@ func TestShreddingIsFinished(t *testing.T) {
 		p := w.open()
 		gone := w.create(p)
 		w.delete(gone)
-		suite.OK(t, p.Compare(t.Context()))
+		must.OK(t, p.Compare(t.Context()))
 		if _, err := p.Find(t.Context(), gone); !errors.Is(err, sealing.ErrShredded) || w.there(gone) {
 			t.Errorf("it is there: %v", err)
 		}
@@ -72,8 +72,8 @@ func TestShreddingOverwrites(t *testing.T) {
 		p := w.open()
 		gone := w.create(p)
 		other := w.file(gone) + ".link"
-		suite.OK(t, os.Link(w.file(gone), other))
-		suite.OK(t, p.vault.Shred(t.Context(), gone))
+		must.OK(t, os.Link(w.file(gone), other))
+		must.OK(t, p.vault.Shred(t.Context(), gone))
 		if left := bytes.Trim(w.read(other), "\x00"); len(left) > 0 || w.there(gone) {
 			t.Errorf("%d bytes are left", len(left))
 		}
@@ -117,7 +117,7 @@ func TestDamageIsNamed(t *testing.T) {
 	for what, damaged := range map[string][]byte{"cut short": whole[:40], "empty": {},
 		"another's": w.read(w.file(stays)), "missing": nil} {
 		if damaged == nil {
-			suite.OK(t, os.Remove(w.file(id)))
+			must.OK(t, os.Remove(w.file(id)))
 		} else {
 			w.write(w.file(id), damaged)
 		}
@@ -139,11 +139,11 @@ func TestDirectoryThatIsGoneIsTrouble(t *testing.T) {
 	w.beside = true
 	p := w.open()
 	w.create(p)
-	suite.OK(t, os.Rename(w.dir, w.dir+".away"))
+	must.OK(t, os.Rename(w.dir, w.dir+".away"))
 	if _, err := p.Differ(t.Context()); err == nil || p.Trouble() == nil {
 		t.Errorf("differ: %v, trouble %v", err, p.Trouble())
 	}
-	suite.OK(t, os.Rename(w.dir+".away", w.dir))
+	must.OK(t, os.Rename(w.dir+".away", w.dir))
 	if differ, err := p.Differ(t.Context()); err != nil || !differ {
 		t.Errorf("it is back: differ = %t, %v", differ, err)
 	}
@@ -157,7 +157,7 @@ func TestReadableKeysAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.beside = true
 	id := w.create(w.open())
-	suite.OK(t, os.Chmod(w.file(id), 0o644)) //nolint:gosec // that is the test
+	must.OK(t, os.Chmod(w.file(id), 0o644)) //nolint:gosec // that is the test
 	if err := w.make().Compare(t.Context()); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("error = %v", err)
 	}
@@ -178,7 +178,7 @@ func TestUnwritableDirectoryCreatesNothing(t *testing.T) {
 		}
 		p.FailWrites(nil)
 		w.create(p)
-		suite.OK(t, p.Compare(t.Context()))
+		must.OK(t, p.Compare(t.Context()))
 		if w.there(id) {
 			t.Error("it is not shredded now either")
 		}
@@ -191,7 +191,7 @@ func TestCopyInSecondDatabase(t *testing.T) {
 	p := w.open()
 	id, gone := w.create(p), w.create(p)
 	w.delete(gone)
-	suite.OK(t, p.vault.Shred(t.Context(), gone))
+	must.OK(t, p.vault.Shred(t.Context(), gone))
 	w.newPostgres()
 	p = w.open()
 	w.opens(p, id)
@@ -217,9 +217,9 @@ func TestCopyOfOthersStays(t *testing.T) {
 	others := newMaster(t, second)
 	p := w.open()
 	id := w.create(p)
-	suite.OK(t, os.Remove(w.file(id)))
+	must.OK(t, os.Remove(w.file(id)))
 	alien := uuid.New()
-	suite.OK(t, others.Create(t.Context(), alien))
+	must.OK(t, others.Create(t.Context(), alien))
 	w.write(w.file(alien), others.keys[alien])
 	p = w.open()
 	w.opens(p, id)
@@ -240,7 +240,7 @@ type otherInstallation struct {
 func newMaster(t *testing.T, key []byte) otherInstallation {
 	t.Helper()
 	o := otherInstallation{keys: map[uuid.UUID][]byte{}}
-	o.Vault = suite.Must(sealing.NewVault(o, key))(t)
+	o.Vault = must.Get(sealing.NewVault(o, key))(t)
 	return o
 }
 
@@ -267,7 +267,7 @@ func TestLostKeysAreOfLiveDestinations(t *testing.T) {
 		}
 		w.opens(p, stays)
 		p.AcceptLost = true
-		suite.OK(t, p.vault.Create(t.Context(), lost)) // what rotating its secret does
+		must.OK(t, p.vault.Create(t.Context(), lost)) // what rotating its secret does
 		if err := p.Compare(t.Context()); err != nil || p.Lost().Any() {
 			t.Errorf("with a new key: lost %v, %v", p.Lost(), err)
 		}

@@ -15,11 +15,11 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
-	"carillon/cmd/internal/suite"
 	"carillon/command/irreversible"
 	"carillon/command/sealing"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/clientcertificates"
 	"carillon/projections/destinations"
@@ -67,7 +67,7 @@ func (w *world) newPostgres() {
 	w.Helper()
 	w.pool = projecttest.Pool(w.T)
 	for _, model := range []projections.ReadModel{destinations.ReadModel, clientcertificates.ReadModel} {
-		suite.OK(w, projections.EnsureSchema(w.Context(), w.pool, model))
+		must.OK(w, projections.EnsureSchema(w.Context(), w.pool, model))
 	}
 }
 
@@ -89,7 +89,7 @@ func (w *world) pass(ctx context.Context, _ irreversible.Act, due irreversible.D
 
 func (w *world) make() process {
 	w.Helper()
-	ring := suite.Must(sealing.NewRing(w.masters[0], w.masters[1:]...))(w)
+	ring := must.Get(sealing.NewRing(w.masters[0], w.masters[1:]...))(w)
 	cfg := custody.Config{
 		Pool:     w.pool,
 		Locks:    pgtest.Locks(w.T, w.pool),
@@ -108,7 +108,7 @@ func (w *world) make() process {
 	if w.beside || w.database != "" {
 		cfg.Dir = ""
 	}
-	c := suite.Must(custody.New(cfg))(w)
+	c := must.Get(custody.New(cfg))(w)
 	w.Cleanup(c.Close)
 	return process{c, sealing.NewVaultOn(c, ring)}
 }
@@ -116,7 +116,7 @@ func (w *world) make() process {
 func (w *world) open() process {
 	w.Helper()
 	p := w.make()
-	suite.OK(w, p.Compare(w.Context()))
+	must.OK(w, p.Compare(w.Context()))
 	return p
 }
 
@@ -124,8 +124,8 @@ func (w *world) open() process {
 func (w *world) create(p process) uuid.UUID {
 	w.Helper()
 	id := uuid.New()
-	suite.OK(w, p.vault.Create(w.Context(), id))
-	sealed := suite.Must(p.vault.Seal(w.Context(), id, sealing.Secret, id[:]))(w)
+	must.OK(w, p.vault.Create(w.Context(), id))
+	sealed := must.Get(p.vault.Seal(w.Context(), id, sealing.Secret, id[:]))(w)
 	w.execute(id, destination.Create{
 		Organization: alice,
 		SecretID:     id,
@@ -140,7 +140,7 @@ const nowhere = "https://example.org/hook"
 
 func (w *world) execute(id uuid.UUID, command destination.Command) {
 	w.Helper()
-	suite.Must(destination.Aggregate.Execute(w.Context(), w.store, id, command,
+	must.Get(destination.Aggregate.Execute(w.Context(), w.store, id, command,
 		destination.Options{CommandID: uuid.New()}))(w)
 }
 
@@ -154,7 +154,7 @@ func (w *world) delete(id uuid.UUID) {
 func (w *world) opens(p process, ids ...uuid.UUID) {
 	w.Helper()
 	for _, id := range ids {
-		known := suite.Must(destination.Aggregate.Load(w.Context(), w.store, id))(w)
+		known := must.Get(destination.Aggregate.Load(w.Context(), w.store, id))(w)
 		plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed)
 		if err != nil || !bytes.Equal(plain, id[:]) {
 			w.Errorf("the secret of %s opened to %x, %v", id, plain, err)
@@ -164,12 +164,12 @@ func (w *world) opens(p process, ids ...uuid.UUID) {
 
 func (w *world) exec(sql string, arguments ...any) {
 	w.Helper()
-	suite.Must(w.pool.Exec(w.Context(), sql, arguments...))(w)
+	must.Get(w.pool.Exec(w.Context(), sql, arguments...))(w)
 }
 
 func (w *world) row(id uuid.UUID) (wrapped []byte) {
 	w.Helper()
-	suite.OK(w, w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1",
+	must.OK(w, w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1",
 		id).Scan(&wrapped))
 	return wrapped
 }
@@ -186,7 +186,7 @@ func (w *world) there(id uuid.UUID) bool {
 func (w *world) epochFiles() (paths []string) {
 	w.Helper()
 	for _, dir := range []string{w.dir, w.copy} {
-		found := suite.Must(filepath.Glob(filepath.Join(dir, "epoch-*")))(w)
+		found := must.Get(filepath.Glob(filepath.Join(dir, "epoch-*")))(w)
 		paths = append(paths, found...)
 	}
 	return paths
@@ -207,7 +207,7 @@ func kinds(t *testing.T, test func(*testing.T, *world)) {
 // rows returns how many keys Postgres has.
 func (w *world) rows() (n int) {
 	w.Helper()
-	suite.OK(w, w.pool.QueryRow(w.Context(), "SELECT count(*) FROM carillon.data_keys").Scan(&n))
+	must.OK(w, w.pool.QueryRow(w.Context(), "SELECT count(*) FROM carillon.data_keys").Scan(&n))
 	return n
 }
 
@@ -222,11 +222,11 @@ func (w *world) read(path string) []byte {
 
 func (w *world) write(path string, data []byte) {
 	w.Helper()
-	suite.OK(w, os.WriteFile(path, data, 0o600))
+	must.OK(w, os.WriteFile(path, data, 0o600))
 }
 
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
-	raw := suite.Must(hex.DecodeString(text))(t)
+	raw := must.Get(hex.DecodeString(text))(t)
 	return raw
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/custody"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestLossIsSeenWhileRunning: a key that one place misses is searched in the other.
@@ -16,19 +16,19 @@ func TestLossIsSeenWhileRunning(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	id := w.create(p)
-	suite.OK(t, p.vault.Create(t.Context(), uuid.New())) // its destination is never made
+	must.OK(t, p.vault.Create(t.Context(), uuid.New())) // its destination is never made
 	w.exec("DELETE FROM carillon.data_keys WHERE id <> $1", id)
 	for what, lose := range map[string]func(){
 		"nothing":  func() {},
 		"Postgres": func() { w.exec("DELETE FROM carillon.data_keys") },
 	} {
-		suite.OK(t, p.Compare(t.Context()))
+		must.OK(t, p.Compare(t.Context()))
 		lose()
 		if differ, err := p.Differ(t.Context()); err != nil || differ != (what != "nothing") {
 			t.Errorf("%s lost: differ = %t, %v", what, differ, err)
 		}
 	}
-	suite.OK(t, p.Compare(t.Context()))
+	must.OK(t, p.Compare(t.Context()))
 	w.opens(p, id)
 }
 
@@ -45,7 +45,7 @@ func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
 	p := w.open()
 	id, stays := w.create(p), w.create(p)
 	w.delete(id)
-	suite.OK(t, p.vault.Shred(t.Context(), id))
+	must.OK(t, p.vault.Shred(t.Context(), id))
 	w.exec("INSERT INTO destinations.destinations (id, organization, name, shown_url, settings, "+
 		"status, created_at, updated_at, revision) "+
 		// It is behind.

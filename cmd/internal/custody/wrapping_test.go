@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/custody"
-	"carillon/cmd/internal/suite"
 	"carillon/command/irreversible"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/must"
 )
 
 // A shredded key that Postgres has kept opens no more after a renewal, and the old epoch key is overwritten.
@@ -26,14 +26,14 @@ func TestRenewalDestroysTheEpoch(t *testing.T) {
 	var links []string
 	for i, path := range before {
 		links = append(links, filepath.Join(t.TempDir(), string(rune('a'+i))))
-		suite.OK(t, os.Link(path, links[i]))
+		must.OK(t, os.Link(path, links[i]))
 	}
 	w.delete(gone)
-	suite.OK(t, p.vault.Shred(t.Context(), gone))
+	must.OK(t, p.vault.Shred(t.Context(), gone))
 	if err := p.Ring.Opens(gone, kept); err != nil || len(before) != 2 {
 		t.Fatalf("before: %v in %v", err, before) // the test could not fail
 	}
-	suite.OK(t, p.Renew(t.Context()))
+	must.OK(t, p.Renew(t.Context()))
 	for i, link := range links {
 		if left := bytes.Trim(w.read(link), "\x00"); len(left) > 0 {
 			t.Errorf("%s has the old epoch key", before[i])
@@ -57,7 +57,7 @@ func TestErasureByTimeComparesClocks(t *testing.T) {
 	p := w.open()
 	w.create(p)
 	leftover, epochs := filepath.Join(w.dir, ".partial-1"), w.epochFiles()
-	suite.OK(t, os.WriteFile(leftover, []byte("key"), 0o600))
+	must.OK(t, os.WriteFile(leftover, []byte("key"), 0o600))
 	w.exec("UPDATE carillon.key_state SET shredded_at = now() - interval '13 hours'")
 	w.later, w.differ = time.Hour, true
 	w.open()
@@ -149,7 +149,7 @@ func TestKilledCreation(t *testing.T) {
 		w.killed("creation", func(p process) error { return p.vault.Create(t.Context(), id) },
 			func(p process) { w.opens(p, stays) })
 		p := w.open()
-		sealed := suite.Must(p.vault.Seal(t.Context(), id, sealing.Secret, id[:]))(t)
+		sealed := must.Get(p.vault.Seal(t.Context(), id, sealing.Secret, id[:]))(t)
 		w.made(id, sealed)
 		w.opens(w.open(), id, stays)
 	})
@@ -159,7 +159,7 @@ func TestKilledCreation(t *testing.T) {
 func TestSecondNameOfKeyIsRemoved(t *testing.T) {
 	kinds(t, func(t *testing.T, w *world) {
 		id := w.create(w.open())
-		suite.OK(t, os.Link(w.file(id), filepath.Join(w.dir, ".partial-1")))
+		must.OK(t, os.Link(w.file(id), filepath.Join(w.dir, ".partial-1")))
 		w.later = time.Hour
 		before := w.read(w.file(id))
 		w.opens(w.open(), id)
@@ -174,7 +174,7 @@ func TestRotationEndsTheOldMasterKey(t *testing.T) {
 	kinds(t, func(t *testing.T, w *world) {
 		p := w.open()
 		id := w.create(p)
-		suite.OK(t, p.RotateMaster(t.Context(), second, func() error { return nil }))
+		must.OK(t, p.RotateMaster(t.Context(), second, func() error { return nil }))
 		w.opens(p, id, w.create(p))
 		var wrong *custody.WrongMasterError
 		if err := w.make().Compare(t.Context()); !errors.As(err, &wrong) {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // pipes is a listener whose connections are always there.
@@ -59,6 +59,6 @@ func TestBounded_states(t *testing.T) {
 
 func accept(t *testing.T, b *Bounded) net.Conn {
 	t.Helper()
-	conn := suite.Must(b.Accept())(t)
+	conn := must.Get(b.Accept())(t)
 	return conn
 }

@@ -11,19 +11,19 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/front"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // Callers that say nothing, or nothing more, make room for those with a request, which are never closed.
 func TestBounded_evictsSilent(t *testing.T) {
 	t.Parallel()
 	cert, key := files(t, "one.example")
-	certificate := suite.Must(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
+	certificate := must.Get(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
 	for name, certificate := range map[string]*front.Certificate{"http": nil, "https": certificate} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const most = 3
-			plain := suite.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+			plain := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 			listener := front.Bound(plain, most)
 			began, let := make(chan struct{}), make(chan struct{})
 			handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func TestBounded_evictsSilent(t *testing.T) {
 					//nolint:gosec // the server is this test
 					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
 				}
-				suite.Must(io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"))(t)
+				must.Get(io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"))(t)
 				return bufio.NewReader(conn)
 			}
 			answered := func(r *bufio.Reader) {

@@ -21,13 +21,13 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // pair makes a self-signed certificate, and its key, as PEM.
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
-	private := suite.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: name},
@@ -35,8 +35,8 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 		NotBefore:    time.Unix(0, 0),
 		NotAfter:     time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
-	der := suite.Must(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
-	raw := suite.Must(x509.MarshalPKCS8PrivateKey(private))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	raw := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{
 		Type:  "PRIVATE KEY",
 		Bytes: raw,
@@ -59,7 +59,7 @@ func write(t *testing.T, name, cert, key string) {
 
 func put(t *testing.T, path string, data []byte) {
 	t.Helper()
-	suite.OK(t, os.WriteFile(path, data, 0o600))
+	must.OK(t, os.WriteFile(path, data, 0o600))
 }
 
 // log keeps what is logged.
@@ -87,7 +87,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert, key := files(t, "one.example")
 		var logged log
-		certificate := suite.Must(front.ReadCertificate(cert, key, slog.New(slog.NewTextHandler(&logged, nil))))(t)
+		certificate := must.Get(front.ReadCertificate(cert, key, slog.New(slog.NewTextHandler(&logged, nil))))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		go certificate.Watch(ctx)
 		defer synctest.Wait()
@@ -113,7 +113,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		in("two.example", 3)
 		put(t, key, threeKey)
 		in("three.example", 4)
-		suite.OK(t, os.Remove(cert))
+		must.OK(t, os.Remove(cert))
 		in("three.example", 5)
 		put(t, cert, three)
 		in("three.example", 5)
@@ -127,21 +127,21 @@ func TestCertificateIsReadAgain(t *testing.T) {
 func TestNewHandshakesShowTheNewCertificate(t *testing.T) {
 	t.Parallel()
 	cert, key := files(t, "one.example")
-	certificate := suite.Must(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
+	certificate := must.Get(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
 	to := serve(t, certificate)
 	shown := func() string {
 		conn := tls.Client(dial(t, to), &tls.Config{
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
 		}) //nolint:gosec // whose it is, is the question
-		suite.OK(t, conn.HandshakeContext(t.Context()))
+		must.OK(t, conn.HandshakeContext(t.Context()))
 		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
 	if got := shown(); got != "one.example" {
 		t.Fatalf("shows %s", got)
 	}
 	write(t, "two.example", cert, key)
-	suite.OK(t, front.Look(certificate))
+	must.OK(t, front.Look(certificate))
 	if got := shown(); got != "two.example" {
 		t.Errorf("after the change it shows %s", got)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 const patience = time.Minute // for an answer, on a busy machine
@@ -50,14 +50,14 @@ func serve(t *testing.T, certificate *front.Certificate) net.Addr {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	var lc net.ListenConfig
-	listener := suite.Must(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	listener := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	return listener
 }
 
 func dial(t *testing.T, to net.Addr) net.Conn {
 	t.Helper()
 	var dialer net.Dialer
-	conn := suite.Must(dialer.DialContext(t.Context(), "tcp", to.String()))(t)
+	conn := must.Get(dialer.DialContext(t.Context(), "tcp", to.String()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	return conn
@@ -196,7 +196,7 @@ GET /e "" tls=false HTTP/1.0`
 func TestHostileFramingOverTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := files(t, "one.example")
-	certificate := suite.Must(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
+	certificate := must.Get(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
 	to := serve(t, certificate)
 	for sent, want := range map[string]int{
 		post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 400,
@@ -206,7 +206,7 @@ func TestHostileFramingOverTLS(t *testing.T) {
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
 		}) //nolint:gosec // whose it is does not matter
-		suite.Must(io.WriteString(conn, sent))(t)
+		must.Get(io.WriteString(conn, sent))(t)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || response.StatusCode != want {
 			t.Fatalf("answered %v, %v; want %d", response, err, want)
@@ -224,9 +224,9 @@ func TestHostileFramingOverTLS(t *testing.T) {
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 	}} //nolint:gosec // whose it is does not matter
 	defer client.CloseIdleConnections()
-	request := suite.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/two",
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/two",
 		strings.NewReader("abc")))(t)
-	response := suite.Must(client.Do(request))(t)
+	response := must.Get(client.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
 	if body, _ := io.ReadAll(response.Body); string(body) != `POST /two "abc" tls=true HTTP/2.0` ||
 		response.Header.Get("Strict-Transport-Security") == "" {

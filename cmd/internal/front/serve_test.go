@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
-	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // pipes is a listener whose connections are in memory.
@@ -60,7 +60,7 @@ func TestServe_announcesClosingWhenBusy(t *testing.T) {
 			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 				t.Fatalf("the connection was closed before a request was answered that said so: %v", err)
 			}
-			answer := suite.Must(http.ReadResponse(answers, nil))(t)
+			answer := must.Get(http.ReadResponse(answers, nil))(t)
 			body, err := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			if err != nil || string(body) != "yes" || answer.Close != last {

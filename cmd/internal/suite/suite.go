@@ -1,5 +1,4 @@
-// Package suite keeps fixtures for all tests of a test binary, so that a package starts what it tests once, and says in
-// one line that an error fails a test.
+// Package suite keeps fixtures for all tests of a test binary, so that a package starts what it tests once.
 package suite
 
 import (
@@ -48,23 +47,6 @@ func fixtureOf[T any](o *owner, start func(testing.TB) T) func(testing.TB) T {
 			tb.Fatal("the fixture of the package did not start: see above")
 		}
 		return fixture
-	}
-}
-
-// Must returns a value, unless the error beside it fails the test: Must(f())(t).
-func Must[T any](value T, err error) func(testing.TB) T {
-	return func(tb testing.TB) T {
-		tb.Helper()
-		OK(tb, err)
-		return value
-	}
-}
-
-// OK fails the test if there is an error.
-func OK(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }
 

@@ -24,7 +24,6 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/app"
-	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery/facts"
@@ -34,6 +33,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
@@ -316,8 +316,8 @@ func (p *Fixture) EventTypes(tb testing.TB, stream string) []string {
 	return types
 }
 
-// Must is suite.Must.
-func Must[T any](value T, err error) func(testing.TB) T { return suite.Must(value, err) }
+// Must is must.Get.
+func Must[T any](value T, err error) func(testing.TB) T { return must.Get(value, err) }
 
 // Ask sends a request, and returns the whole answer.
 func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body string) {
@@ -333,10 +333,10 @@ func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body 
 	return answer.StatusCode, string(text)
 }
 
-// OK is suite.OK.
+// OK is must.OK.
 func OK(tb testing.TB, err error) {
 	tb.Helper()
-	suite.OK(tb, err)
+	must.OK(tb, err)
 }
 
 // Eventually waits for a condition that other goroutines bring about.

@@ -19,9 +19,9 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/suite"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -160,9 +160,9 @@ func inherited(n uintptr) (net.Listener, error) {
 func handOver(t testing.TB, n int) (addresses []string, files []*os.File) {
 	t.Helper()
 	for range n {
-		listener := suite.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-		file := suite.Must(listener.(*net.TCPListener).File())(t) //nolint:forcetypeassert // of TCP
-		_ = listener.Close()                                      // the file stays open
+		listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+		file := must.Get(listener.(*net.TCPListener).File())(t) //nolint:forcetypeassert // of TCP
+		_ = listener.Close()                                    // the file stays open
 		t.Cleanup(func() { _ = file.Close() })
 		addresses, files = append(addresses, listener.Addr().String()), append(files, file)
 	}
