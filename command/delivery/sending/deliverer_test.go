@@ -167,6 +167,21 @@ func follow(t *testing.T, d *Deliverer) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
+// begin runs the deliverer until end is called.
+func (s *sending) begin() (end func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return func() {
+		s.t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
 // heard waits until a deliverer has applied all that is recorded.
 func (s *sending) heard() {
 	s.t.Helper()
@@ -230,9 +245,7 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	}
 	s.Deliverer = deliverer(store, queue, sender)
 	follow(t, s.Deliverer)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	end := s.begin()
 	s.eventually("the last one is sent", func() bool { return sender.sent("https://example.org/last") == 1 })
 	s.eventually("the moved one is sent", func() bool { return sender.sent(elsewhere) == 1 })
 	s.eventually("the replay is sent", func() bool { return sender.sent("https://example.org/disabled") == 1 })
@@ -248,10 +261,7 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 		t.Error("sent to a destination that was deleted")
 	}
 	close(sender.let)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	end()
 }
 
 // The read model learns later than the deliverer that a destination was disabled: the rows that it still returns go

@@ -73,15 +73,7 @@ func startSending(t *testing.T, result webhook.Result, before func(eventstore.St
 	makeDestination(t, store, hook, bob, "https://example.org")
 	s.Deliverer = deliverer(store, queue, s.sender)
 	follow(t, s.Deliverer)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(s.begin())
 	return s
 }
 
@@ -270,9 +262,7 @@ func TestWatchWaitsForNoQueue(t *testing.T) {
 	s := &sending{t: t, Deliverer: deliverer(store, queue, sender)}
 	follow(t, s.Deliverer)
 	s.Settings.InFlight, s.Settings.Opening = 1, 1
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	end := s.begin()
 	s.eventually("one is in flight, and one waits",
 		func() bool { queued, running := s.Load(); return queued == 1 && running == 1 })
 	s.heard()
@@ -287,9 +277,6 @@ func TestWatchWaitsForNoQueue(t *testing.T) {
 		}
 	}()
 	close(sender.let)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	end()
 	close(queue.released)
 }

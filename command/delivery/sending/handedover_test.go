@@ -2,7 +2,6 @@ package sending
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -79,9 +78,7 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 	s.Deliverer = deliverer(store, queue, s.sender)
 	s.Facts.Dispatches = true
 	follow(t, s.Deliverer)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	end := s.begin()
 	if c := <-queue.capacity; c.Fresh != s.Settings.Queued/2 || c.Claims != s.Settings.Queued/4 ||
 		len(c.Refused) > 0 {
 		t.Errorf("announced %+v", c)
@@ -113,10 +110,7 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 		for range queue.capacity { //nolint:revive // until all has ended
 		}
 	}()
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	end()
 	close(queue.capacity)
 }
 

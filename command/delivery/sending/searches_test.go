@@ -144,15 +144,7 @@ func TestDeliverersShareTheLimit(t *testing.T) {
 			return nil, map[uuid.UUID]float64{to: 5}, nil
 		}
 		follow(t, d.Deliverer)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- d.Run(ctx) }()
-		defer func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}()
+		defer d.begin()()
 	}
 	defer close(sender.let)
 	s := &sending{t: t}
