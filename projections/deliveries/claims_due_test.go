@@ -65,24 +65,9 @@ func TestNextDue(t *testing.T) {
 func TestReplaysLeaveRoomForWhatIsDue(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ replays, due, wantReplays, wantDue int }{
-		"both in plenty": {
-			replays:     10,
-			due:         10,
-			wantReplays: 4,
-			wantDue:     4,
-		},
-		"few replays": {
-			replays:     2,
-			due:         10,
-			wantReplays: 2,
-			wantDue:     6,
-		},
-		"little is due": {
-			replays:     10,
-			due:         2,
-			wantReplays: 6,
-			wantDue:     2,
-		},
+		"both in plenty": {10, 10, 4, 4},
+		"few replays":    {2, 10, 2, 6},
+		"little is due":  {10, 2, 6, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,21 +119,11 @@ func TestClaim_memoryLimit(t *testing.T) {
 		want   int // deliveries of large events
 		claims int // until all were claimed
 	}{
-		"enough":                    {bytes: events * size, want: 2 * events, claims: 1},
-		"for two events and a half": {bytes: 5 * size / 2, want: 4, claims: 3},
-		"for less than one event":   {bytes: size / 2, want: 2, claims: 6},
-		"for two of the organization": {
-			bytes:  events * size,
-			of:     map[uuid.UUID]int{org: 2 * size},
-			want:   4,
-			claims: 3,
-		},
-		"much of another one": {
-			bytes:  2 * size,
-			of:     map[uuid.UUID]int{uuid.New(): size / 2},
-			want:   4,
-			claims: 3,
-		},
+		"enough":                      {events * size, nil, 2 * events, 1},
+		"for two events and a half":   {5 * size / 2, nil, 4, 3},
+		"for less than one event":     {size / 2, nil, 2, 6},
+		"for two of the organization": {events * size, map[uuid.UUID]int{org: 2 * size}, 4, 3},
+		"much of another one":         {2 * size, map[uuid.UUID]int{uuid.New(): size / 2}, 4, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

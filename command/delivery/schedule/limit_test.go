@@ -107,24 +107,9 @@ func TestLimitHoldsAcrossSchedulers(t *testing.T) {
 		most       int // in a second
 		within     time.Duration
 	}{
-		{
-			perSecond:  5,
-			deliveries: 20,
-			most:       5,
-			within:     8500 * time.Millisecond,
-		},
-		{
-			perSecond:  200,
-			deliveries: 200,
-			most:       220,
-			within:     2400 * time.Millisecond,
-		},
-		{
-			perSecond:  0.5,
-			deliveries: 2,
-			most:       1,
-			within:     7 * time.Second,
-		},
+		{5, 20, 5, 8500 * time.Millisecond},
+		{200, 200, 220, 2400 * time.Millisecond},
+		{0.5, 2, 1, 7 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &throttled{perSecond: c.perSecond}

@@ -58,185 +58,48 @@ func shown(spans []timing.Span, loc *time.Location) string {
 
 func TestSpans(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, start, end string
-		length           timing.Length
-		want             string
-	}{
-		{name: "start alone", start: "2027-03-05T20:00", want: "5 20:00-"},
-		{
-			name:  "start and end",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-05T23:00",
-			want:  "5 20:00-23:00",
-		},
-		{
-			name:   "duration",
-			start:  "2027-03-05T20:00",
-			length: timing.Length{Clock: 90 * time.Minute},
-			want:   "5 20:00-21:30",
-		},
-		{
-			name:   "duration of whole days",
-			start:  "2027-03-05",
-			length: timing.Length{Days: 3},
-			want:   "5 | 6 | 7",
-		},
-		{
-			name:  "a night is one",
-			start: "2027-03-05T22:00",
-			end:   "2027-03-06T03:00",
-			want:  "5 22:00-6.03:00",
-		},
-		{
-			name:  "a long night is one",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-06T11:00",
-			want:  "5 20:00-6.11:00",
-		},
-		{
-			name:  "a night until midnight",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-06T00:00",
-			want:  "5 20:00-6.00:00",
-		},
-		{
-			name:  "a night with the date of its start",
-			start: "2027-03-05T22:00",
-			end:   "2027-03-05T03:00",
-			want:  "5 22:00-6.03:00",
-		},
-		{
-			name:  "nights of a festival",
-			start: "2027-03-05T18:00",
-			end:   "2027-03-08T03:00",
-			want:  "5 18:00-6.03:00 | 6 18:00-7.03:00 | 7 18:00-8.03:00",
-		},
-		{
-			name:  "hours of a conference",
-			start: "2027-03-05T09:00",
-			end:   "2027-03-07T17:00",
-			want:  "5 09:00-17:00 | 6 09:00-17:00 | 7 09:00-17:00",
-		},
-		{
-			name:  "from evening to afternoon",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-07T16:00",
-			want:  "5 20:00-6.00:00 | 6 | 7 00:00-16:00",
-		},
-		{name: "a date", start: "2027-03-05", want: "5"},
-		{
-			name:  "dates, the last one too",
-			start: "2027-03-05",
-			end:   "2027-03-07",
-			want:  "5 | 6 | 7",
-		},
-		{
-			name:  "the same date twice",
-			start: "2027-03-05",
-			end:   "2027-03-05",
-			want:  "5",
-		},
-		{
-			name:  "a time, then a date",
-			start: "2027-03-05T19:00",
-			end:   "2027-03-06",
-			want:  "5 19:00- | 6 19:00-",
-		},
-		{
-			name:  "a time, then the same date",
-			start: "2027-03-05T19:00",
-			end:   "2027-03-05",
-			want:  "5 19:00-",
-		},
-		{
-			name:  "a date, then a time",
-			start: "2027-03-05",
-			end:   "2027-03-06T17:00",
-			want:  "5 | 6",
-		},
-		{name: "midnights name whole days", start: "2027-03-05T00:00:00", want: "5"},
-		{
-			name:  "the same midnight",
-			start: "2027-03-05T00:00:00",
-			end:   "2027-03-05T00:00:00",
-			want:  "5",
-		},
-		{
-			name:  "to the next midnight",
-			start: "2027-03-05T00:00:00",
-			end:   "2027-03-07T00:00:00",
-			want:  "5 | 6",
-		},
-		{
-			name:  "to a minute before",
-			start: "2027-03-05T00:00:00",
-			end:   "2027-03-06T23:59:59",
-			want:  "5 | 6",
-		},
-		{
-			name:  "midnight and a date",
-			start: "2027-03-05T00:00:00",
-			end:   "2027-03-06",
-			want:  "5 | 6",
-		},
-		{
-			name:  "a party that begins at midnight",
-			start: "2027-03-05T00:00:00",
-			end:   "2027-03-05T04:00",
-			want:  "5 00:00-04:00",
-		},
-		{
-			name:  "the end on a day before",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-01T23:00",
-			want:  "5 20:00-",
-		},
-		{
-			name:  "no time passes",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-05T20:00",
-			want:  "5 20:00-",
-		},
-		{
-			name:  "offsets",
-			start: "2027-03-05T19:00:00Z",
-			end:   "2027-03-05T21:30:00Z",
-			want:  "5 20:00-22:30",
-		},
-		{
-			name:  "only the start has an offset",
-			start: "2027-03-05T19:00:00Z",
-			end:   "2027-03-05T21:30:00",
-			want:  "5 20:00-22:30",
-		},
-		{name: "midnight UTC is some evening or night", start: "2027-03-05T00:00:00Z", want: "5 01:00-"},
-		{
-			name:  "an end an hour before its start",
-			start: "2027-03-05T20:00",
-			end:   "2027-03-05T19:00",
-			want:  "5 20:00-",
-		},
-		{name: "local midnight in UTC is a whole day", start: "2027-03-04T23:00:00Z", want: "5"},
-		{
-			name:  "the night that summer time begins",
-			start: "2027-03-27T22:00",
-			end:   "2027-03-28T04:00",
-			want:  "27 22:00-28.04:00",
-		},
-		{
-			name:  "days around it",
-			start: "2027-03-27",
-			end:   "2027-03-29",
-			want:  "27 | 28 | 29",
-		},
+	tests := []struct{ name, start, end, want string }{ // the end may be a length
+		{"start alone", "2027-03-05T20:00", "", "5 20:00-"},
+		{"start and end", "2027-03-05T20:00", "2027-03-05T23:00", "5 20:00-23:00"},
+		{"duration", "2027-03-05T20:00", "PT90M", "5 20:00-21:30"},
+		{"duration of whole days", "2027-03-05", "P3D", "5 | 6 | 7"},
+		{"a night is one", "2027-03-05T22:00", "2027-03-06T03:00", "5 22:00-6.03:00"},
+		{"a long night is one", "2027-03-05T20:00", "2027-03-06T11:00", "5 20:00-6.11:00"},
+		{"a night until midnight", "2027-03-05T20:00", "2027-03-06T00:00", "5 20:00-6.00:00"},
+		{"a night with the date of its start", "2027-03-05T22:00", "2027-03-05T03:00", "5 22:00-6.03:00"},
+		{"nights of a festival", "2027-03-05T18:00", "2027-03-08T03:00", "5 18:00-6.03:00 | 6 18:00-7.03:00 | 7 18:00-8.03:00"},
+		{"hours of a conference", "2027-03-05T09:00", "2027-03-07T17:00", "5 09:00-17:00 | 6 09:00-17:00 | 7 09:00-17:00"},
+		{"from evening to afternoon", "2027-03-05T20:00", "2027-03-07T16:00", "5 20:00-6.00:00 | 6 | 7 00:00-16:00"},
+		{"a date", "2027-03-05", "", "5"},
+		{"dates, the last one too", "2027-03-05", "2027-03-07", "5 | 6 | 7"},
+		{"the same date twice", "2027-03-05", "2027-03-05", "5"},
+		{"a time, then a date", "2027-03-05T19:00", "2027-03-06", "5 19:00- | 6 19:00-"},
+		{"a time, then the same date", "2027-03-05T19:00", "2027-03-05", "5 19:00-"},
+		{"a date, then a time", "2027-03-05", "2027-03-06T17:00", "5 | 6"},
+		{"midnights name whole days", "2027-03-05T00:00:00", "", "5"},
+		{"the same midnight", "2027-03-05T00:00:00", "2027-03-05T00:00:00", "5"},
+		{"to the next midnight", "2027-03-05T00:00:00", "2027-03-07T00:00:00", "5 | 6"},
+		{"to a minute before", "2027-03-05T00:00:00", "2027-03-06T23:59:59", "5 | 6"},
+		{"midnight and a date", "2027-03-05T00:00:00", "2027-03-06", "5 | 6"},
+		{"a party that begins at midnight", "2027-03-05T00:00:00", "2027-03-05T04:00", "5 00:00-04:00"},
+		{"the end on a day before", "2027-03-05T20:00", "2027-03-01T23:00", "5 20:00-"},
+		{"no time passes", "2027-03-05T20:00", "2027-03-05T20:00", "5 20:00-"},
+		{"offsets", "2027-03-05T19:00:00Z", "2027-03-05T21:30:00Z", "5 20:00-22:30"},
+		{"only the start has an offset", "2027-03-05T19:00:00Z", "2027-03-05T21:30:00", "5 20:00-22:30"},
+		{"midnight UTC is some evening or night", "2027-03-05T00:00:00Z", "", "5 01:00-"},
+		{"an end an hour before its start", "2027-03-05T20:00", "2027-03-05T19:00", "5 20:00-"},
+		{"local midnight in UTC is a whole day", "2027-03-04T23:00:00Z", "", "5"},
+		{"the night that summer time begins", "2027-03-27T22:00", "2027-03-28T04:00", "27 22:00-28.04:00"},
+		{"days around it", "2027-03-27", "2027-03-29", "27 | 28 | 29"},
 	}
 	loc := zone(t, "Europe/Copenhagen")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := timing.Range{Start: stamp(t, tt.start), Length: tt.length}
-			if tt.end != "" {
+			r := timing.Range{Start: stamp(t, tt.start)}
+			if length, ok := timing.ParseLength(tt.end); ok {
+				r.Length = length
+			} else if tt.end != "" {
 				end := stamp(t, tt.end)
 				r.End = &end
 			}
