@@ -24,16 +24,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // read reads a calendar as if it had been found at an address.
 func read(t *testing.T, timezone, text string) candidate.Result {
 	t.Helper()
-	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
-		URL:      &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"},
-		Text:     string(calendar.Unfold([]byte(text))),
-		Timezone: timezone,
-		Window:   timing.WindowAt(now),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
+	return readAt(t, now, timezone, text)
 }
 
 func fixture(t testing.TB, name string) string {

@@ -28,17 +28,18 @@ func read(t *testing.T, address, timezone, html string) candidate.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return readPage(t, structured.Page{URL: u, Timezone: timezone, Window: timing.WindowAt(now)}, html)
+}
+
+func readPage(t *testing.T, page structured.Page, html string) candidate.Result {
+	t.Helper()
 	b := budget.New(t.Context())
 	root, err := structured.Parse(b, html)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := structured.Read(b, structured.Page{
-		URL:      u,
-		Root:     root,
-		Timezone: timezone,
-		Window:   timing.WindowAt(now),
-	})
+	page.Root = root
+	result, err := structured.Read(b, page)
 	if err != nil {
 		t.Fatal(err)
 	}

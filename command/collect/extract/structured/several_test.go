@@ -5,12 +5,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/command/collect"
-	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
 )
@@ -353,21 +351,12 @@ func TestSettingsOfSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := budget.New(t.Context())
-			root, err := structured.Parse(b, page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			result, err := structured.Read(b, structured.Page{
+			result := readPage(t, structured.Page{
 				URL:      &url.URL{Scheme: "https", Host: "x.example", Path: "/events"},
-				Root:     root,
 				Timezone: "UTC",
 				Settings: c.settings,
-				Window:   timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+				Window:   timing.WindowAt(now),
+			}, page)
 			var got []string
 			for _, o := range result.Observations {
 				at := o.Details.Instances[0].Occurrences[0]

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
 )
@@ -41,20 +40,11 @@ func TestCasesOfTimes(t *testing.T) {
 // compareTimes reads a page and compares the zone, the starts and the ends, in UTC, of its events.
 func compareTimes(t *testing.T, timezone, html, want string) {
 	t.Helper()
-	b := budget.New(t.Context())
-	root, err := structured.Parse(b, html)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := structured.Read(b, structured.Page{
+	result := readPage(t, structured.Page{
 		URL:      &url.URL{Scheme: "https", Host: "venue.example", Path: "/e"},
-		Root:     root,
 		Timezone: timezone,
 		Window:   timing.WindowAt(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, html)
 	var all []string
 	for _, o := range result.Observations {
 		var times []string
