@@ -104,21 +104,6 @@ func TestSlowSitesDelayNoOthers(t *testing.T) {
 	})
 }
 
-// Unknown slow sites do not delay known fast ones, however many they are.
-func TestUnknownSitesDelayNoOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFetcher(t, fetch.Options{Transport: &web{}, Timeout: 2 * slowness})
-		ask(t, f, "quick", quickSites)()
-		strange := ask(t, f, "slow", 5*quickSites)
-		synctest.Wait()
-		if took := ask(t, f, "quick", quickSites)(); took != 0 {
-			t.Errorf("sites that are known to be quick waited %s", took)
-		}
-		strange()
-	})
-}
-
 func TestMaxRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	for parallel := 1; parallel <= 5; parallel++ {

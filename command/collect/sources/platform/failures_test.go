@@ -1,7 +1,6 @@
 package platform_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -426,18 +425,6 @@ func TestNoAnswer(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, got.err, test.want)
 			}
 		}
-	}
-}
-
-func TestCancelledCall(t *testing.T) {
-	t.Parallel()
-	_, o := play(t, documented(t, "facebook")...)
-	ctx, cancel := context.WithCancel(deadline(t))
-	cancel()
-	_, err := collectors(o)["facebook"].Read(ctx, account("facebook"),
-		collect.Known{Link: collect.Link{Address: "facebook:kajhallen/events"}, Root: true})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v", err)
 	}
 }
 

@@ -123,20 +123,6 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-func TestObserveTwice(t *testing.T) {
-	t.Parallel()
-	s := serve(t, page("text/html", calendar))
-	first := s.collect(t, nil)
-	s.now = s.now.AddDate(0, 0, 8)
-	second := s.collect(t, nil)
-	for i := range first.Observations {
-		if !first.Observations[i].Details.Equal(second.Observations[i].Details) ||
-			first.Observations[i].Key != second.Observations[i].Key {
-			t.Errorf("%s differs a week later", first.Observations[i].Key)
-		}
-	}
-}
-
 func TestNotModified(t *testing.T) {
 	t.Parallel()
 	s := serve(t, page("text/html", calendar))
@@ -203,15 +189,6 @@ func TestFailures(t *testing.T) {
 	var status *collect.StatusError
 	if _, err := gone.read(t.Context(), nil); !errors.As(err, &status) || status.Code != http.StatusGone {
 		t.Errorf("a page that is gone gives %v", err)
-	}
-}
-
-func TestCharset(t *testing.T) {
-	t.Parallel()
-	s := serve(t, page("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"@type":"Event","name":"Caf`+
-		"\xe9"+`","startDate":"2027-03-05"}</script>`))
-	if got := s.collect(t, nil); len(got.Observations) != 1 || got.Observations[0].Details.Title != "Café" {
-		t.Errorf("got %+v", got)
 	}
 }
 
