@@ -10,6 +10,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestAttach_knownSource shows that an attachment records it if the happenings of its source are known.
@@ -21,9 +22,7 @@ func TestAttach_knownSource(t *testing.T) {
 	for _, site := range []uuid.UUID{known, f.site()} {
 		concerts := f.feed()
 		in := command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: site}
-		if _, err := f.AttachSource(t.Context(), f.by, in); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.AttachSource(t.Context(), f.by, in))(t)
 		recorded := processtest.Events(t, f.Store, eventstore.Start, eventstore.Categories(feed.Aggregate.Category))
 		event, err := feed.Events.Decode(&recorded[len(recorded)-1])
 		if e, is := event.(feed.SourceAttached); err != nil || !is || e.Known != (site == known) {
@@ -37,10 +36,7 @@ func TestAttachAndDetach(t *testing.T) {
 	f := onFeeds(t)
 	concerts, site := f.feed(), f.site()
 	in := command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: site}
-	first, err := f.AttachSource(t.Context(), f.by, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(f.AttachSource(t.Context(), f.by, in))(t)
 	if len(first.Value.Associations) != 1 {
 		t.Fatalf("associations: %+v, want one", first.Value.Associations)
 	}

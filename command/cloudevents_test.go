@@ -15,19 +15,14 @@ import (
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery/sending"
+	"carillon/eventstore/storetest/must"
 )
 
 // published is an event of a type that is accepted as it is.
 func published(t *testing.T, known catalog.Type) command.Publish {
 	t.Helper()
-	example, err := known.Example(uuid.NewString, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(example)
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must.Get(known.Example(uuid.NewString, noon))(t)
+	data := must.Get(json.Marshal(example))(t)
 	return command.Publish{
 		Type:         known.Name,
 		Source:       "/tests",

@@ -17,6 +17,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -119,10 +120,7 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 		if strings.Contains(string(recorded.Data), secret) {
 			t.Error("the secret is in the log")
 		}
-		event, err := organization.Events.Decode(&recorded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := must.Get(organization.Events.Decode(&recorded))(t)
 		if e, ok := event.(organization.KeyIssued); ok {
 			key, ends := issued.Value, noon.Add(time.Hour)
 			if e.KeyID != key.ID || !bytes.Equal(e.Hash, key.Hash()) || !e.ExpiresAt.Equal(ends) {
@@ -273,10 +271,7 @@ func TestGiveFeedback(t *testing.T) {
 	}
 	given := map[uuid.UUID]bool{}
 	for range 2 {
-		feedback, err := f.GiveFeedback(t.Context(), f.by, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		feedback := must.Get(f.GiveFeedback(t.Context(), f.by, in))(t)
 		given[feedback.ID] = true
 	}
 	if len(given) != 2 {
@@ -303,9 +298,7 @@ func TestGiveFeedback(t *testing.T) {
 		refused(t, err, tt.kind, tt.field)
 	}
 	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
-	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.ShareFeed(t.Context(), operator, share))(t)
 	if _, err := f.GiveFeedback(t.Context(), f.reader, in); err != nil {
 		t.Errorf("a reader's feedback: %v", err)
 	}
@@ -398,9 +391,7 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 	if diff := cmp.Diff(want, revised.Value); diff != "" {
 		t.Errorf("revised (-want +got):\n%s", diff)
 	}
-	if _, err := f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}))(t)
 	_, err = f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
 	_, err = f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: concerts.ID})
@@ -414,14 +405,10 @@ func TestSharedFeedsAreReadNotChanged(t *testing.T) {
 	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
 	_, err := f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
-	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.ShareFeed(t.Context(), operator, share))(t)
 	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.Forbidden, "")
-	if _, err := f.UnshareFeed(t.Context(), operator, command.UnshareFeed(share)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.UnshareFeed(t.Context(), operator, command.UnshareFeed(share)))(t)
 	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
 	share.Organization = uuid.New()

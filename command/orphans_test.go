@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 )
 
 // accessThat finds every feed readable, after it has done something.
@@ -39,9 +40,7 @@ func TestSubscription_destinationDeletedMeanwhile(t *testing.T) {
 	} {
 		of := uuid.New()
 		change := func(c destination.Command) {
-			if _, err := destination.Aggregate.Execute(t.Context(), f.Store, of, c, destination.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(destination.Aggregate.Execute(t.Context(), f.Store, of, c, destination.Options{}))(t)
 		}
 		change(destination.Create{
 			Organization: f.org,

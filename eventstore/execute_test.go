@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // counter is the smallest aggregate: it counts up, to a limit.
@@ -74,10 +75,8 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 func TestExecute_oldKnownStateCostsARead(t *testing.T) {
 	t.Parallel()
 	store, id := nodetest.Start(t), uuid.New()
-	if _, err := counter.Execute(t.Context(), store, id,
-		count{By: 9, Limit: 10}, options{Metadata: test()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(counter.Execute(t.Context(), store, id,
+		count{By: 9, Limit: 10}, options{Metadata: test()}))(t)
 	old := eventstore.Loaded[int]{Revision: eventstore.NoStream}
 	if _, err := counter.Execute(t.Context(), store, id,
 		count{By: 9, Limit: 10}, options{Metadata: test(), Known: &old}); !errors.Is(err, errLimit) {
@@ -88,10 +87,7 @@ func TestExecute_oldKnownStateCostsARead(t *testing.T) {
 func TestExecute_onlyKnownFailsOnOtherState(t *testing.T) {
 	t.Parallel()
 	store, id := nodetest.Start(t), uuid.New()
-	first, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Metadata: test()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Metadata: test()}))(t)
 	on := options{Metadata: test(), Known: &first.Loaded, OnlyKnown: true}
 	if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); err != nil || out.State != 2 {
 		t.Errorf("on the state that is: %+v, %v", out, err)
@@ -135,9 +131,7 @@ func TestEventIDs_differWithinACommand(t *testing.T) {
 	thrice := counter
 	thrice.Decide = func(_ int, c count) ([]counted, error) { return []counted{{By: c.By}, {By: c.By}, {By: c.By}}, nil }
 	on := options{CommandID: command, Metadata: test()}
-	if _, err := thrice.Execute(t.Context(), store, id, count{By: 1}, on); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(thrice.Execute(t.Context(), store, id, count{By: 1}, on))(t)
 	var ids []uuid.UUID
 	for event, err := range store.Read(t.Context(), counter.Stream(id), 0) {
 		if err != nil {
@@ -229,10 +223,8 @@ func TestMetadataIsStored(t *testing.T) {
 	store, id := nodetest.Start(t), uuid.New()
 	metadata := test()
 	metadata.Reason = "because"
-	if _, err := counter.Execute(t.Context(), store, id,
-		count{By: 1, Limit: 1}, options{Metadata: metadata}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(counter.Execute(t.Context(), store, id,
+		count{By: 1, Limit: 1}, options{Metadata: metadata}))(t)
 	for recorded, err := range store.Read(t.Context(), counter.Stream(id), 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -257,10 +249,8 @@ func TestAnUnknownEventIsUndecodable(t *testing.T) {
 		{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{"by":"one"}`)},
 	} {
 		id := uuid.New()
-		if _, err := store.Append(t.Context(), counter.Stream(id), eventstore.NoStream,
-			[]eventstore.Proposed{alien}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Append(t.Context(), counter.Stream(id), eventstore.NoStream,
+			[]eventstore.Proposed{alien}))(t)
 		if _, err := counter.Load(t.Context(), store, id); !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("error = %v, want undecodable", err)
 		}
@@ -270,16 +260,11 @@ func TestAnUnknownEventIsUndecodable(t *testing.T) {
 // softDelete deletes a stream as clients of EventStoreDB do: its next event gets the next revision.
 func softDelete(t *testing.T, store *esdb.Store, stream string) {
 	t.Helper()
-	last, err := store.LastRevision(t.Context(), "$$"+stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := must.Get(store.LastRevision(t.Context(), "$$"+stream))(t)
 	entry := esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
 		ID: uuid.New(), Type: "$metadata", Data: fmt.Appendf(nil, `{"$tb":%d}`, math.MaxInt64),
 	}}
-	if _, err := store.AppendEntries(t.Context(), "$$"+stream, last, []esdb.Entry{entry}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.AppendEntries(t.Context(), "$$"+stream, last, []esdb.Entry{entry}))(t)
 }
 
 // kinds are the nodes that commands are executed on: the embedded one, and one that behaves as EventStoreDB.
@@ -301,9 +286,7 @@ func TestLostAnswerAfterDeletion(t *testing.T) {
 				t.Parallel()
 				store, id := &deaf{Store: server}, uuid.New()
 				store.lost.Store(true)
-				if _, err := counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, options{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, options{}))(t)
 				softDelete(t, server, counter.Stream(id))
 				store.lost.Store(false)
 				out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
@@ -322,9 +305,7 @@ func TestLostAnswerAfterDeletion(t *testing.T) {
 func TestOthersEventIsNotTakenForOurs(t *testing.T) {
 	t.Parallel()
 	server, id := nodetest.Start(t), uuid.New()
-	if _, err := counter.Execute(t.Context(), server, id, count{By: 5, Limit: 10}, options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(counter.Execute(t.Context(), server, id, count{By: 5, Limit: 10}, options{}))(t)
 	none := &eventstore.Loaded[int]{Revision: eventstore.NoStream}
 	store := &absent{Store: server}
 	_, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Known: none, OnlyKnown: true})
@@ -357,9 +338,7 @@ func TestDeletedEventsAreNotWrittenAgain(t *testing.T) {
 			t.Parallel()
 			store, id := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), uuid.New()
 			first := options{CommandID: uuid.New()}
-			if _, err := counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, first); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, first))(t)
 			softDelete(t, store, counter.Stream(id))
 			out, err := counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, first)
 			want := 5

@@ -16,16 +16,14 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	socket := newRestartable(t, dir)
-	store, err := esdb.OpenUnix(socket.path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.OpenUnix(socket.path, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -39,10 +37,8 @@ func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 			socket.restart()
 		}
 		for range 5 {
-			if _, err := counter.Execute(ctx, store, id,
-				count{By: 1, Limit: 100}, options{Metadata: test()}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(counter.Execute(ctx, store, id,
+				count{By: 1, Limit: 100}, options{Metadata: test()}))(t)
 		}
 		for seen := 0; seen < 5; {
 			message, ok := next()
@@ -87,10 +83,7 @@ func fill(ctx context.Context, t *testing.T, store eventstore.Store, events int)
 	t.Helper()
 	id := uuid.New()
 	for range events {
-		out, err := counter.Execute(ctx, store, id, count{By: 1, Limit: events}, options{Metadata: test()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(counter.Execute(ctx, store, id, count{By: 1, Limit: events}, options{Metadata: test()}))(t)
 		last = out.Position
 	}
 	return last
@@ -154,10 +147,7 @@ func TestBetween(t *testing.T) {
 		}
 		at = append(at, done.Position)
 	}
-	head, err := store.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(store.Head(t.Context()))(t)
 	for _, c := range []struct {
 		after, end eventstore.Position
 		want       []eventstore.Position

@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
@@ -54,16 +55,10 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	running.Go(func() {
 		_ = runner.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return witness{&mu, &seen} })
 	})
-	identity, err := store.Identity(w.ctx)
-	if err != nil {
-		w.Fatal(err)
-	}
+	identity := must.Get(store.Identity(w.ctx))(w)
 	for here := 0; here < 2 && w.ctx.Err() == nil; { // the process manager saves its checkpoint when it is quiet
-		err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.checkpoints WHERE store = $1 AND last_event = $2",
-			identity, last).Scan(&here)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.checkpoints WHERE store = $1 AND last_event = $2",
+			identity, last).Scan(&here))
 		<-time.After(10 * time.Millisecond)
 	}
 	cancel()
@@ -99,9 +94,7 @@ func (w *world) put(
 	store *esdb.Store, stream string, expected eventstore.Revision, list []eventstore.Proposed,
 ) uuid.UUID {
 	w.Helper()
-	if _, err := store.Append(w.ctx, stream, expected, list); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(store.Append(w.ctx, stream, expected, list))(w)
 	return list[len(list)-1].ID
 }
 
@@ -156,9 +149,7 @@ func TestAnchor_sameStoreContinues(t *testing.T) {
 			store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
 			list := things(3)
 			w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
-			if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET "+checkpoint); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET "+checkpoint))(t)
 			w.put(store, eventstore.StreamName("other", uuid.New()), eventstore.NoStream, things(100)) // positions only
 			if seen := w.lives(store, w.put(store, stream, 1, list[2:])); !slices.Equal(seen, ids(list[2:])) {
 				t.Errorf("given %d events, want the new one", len(seen))
@@ -177,9 +168,7 @@ func TestAnchor_retiredEventContinues(t *testing.T) {
 	w := newWorld(t)
 	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
 	w.lives(store, w.put(store, stream, eventstore.NoStream, things(2)))
-	if err := store.Tombstone(w.ctx, stream); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Tombstone(w.ctx, stream))
 	list, other := things(1), eventstore.StreamName("thing", uuid.New())
 	seen := w.lives(store, w.put(store, other, eventstore.NoStream, list))
 	if !slices.Equal(seen, ids(list)) {
@@ -196,10 +185,7 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 	at := func(name, dir string, work func(*esdb.Store)) {
 		t.Helper()
 		stop := nodetest.Serve(t, dir, socket+"/"+name)
-		store, err := esdb.OpenUnix(socket+"/"+name, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(esdb.OpenUnix(socket+"/"+name, slog.New(slog.DiscardHandler)))(t)
 		work(store)
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -209,9 +195,7 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 	at("1", dir, func(store *esdb.Store) {
 		w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
 	})
-	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(backup, os.DirFS(dir)))
 	at("2", dir, func(store *esdb.Store) { w.lives(store, w.put(store, stream, 1, list[2:3])) })
 	at("3", backup, func(store *esdb.Store) {
 		last := w.put(store, stream, 1, list[3:]) // grown past the checkpoint already
@@ -235,10 +219,8 @@ func TestInvalidCheckpointIsLeft(t *testing.T) {
 			stream, list := eventstore.StreamName("thing", uuid.New()), things(3)
 			w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
 			last := w.put(store, stream, 1, list[2:])
-			if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = "+
-				"commit + 1"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = "+
+				"commit + 1"))(t)
 			if seen := w.lives(store, last); !slices.Equal(seen, ids(list[2:])) {
 				t.Errorf("given %d events, want the new one", len(seen))
 			}

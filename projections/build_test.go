@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/sessionlock"
 )
@@ -87,10 +88,7 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 	stream, original, foreign := eventstore.StreamName("thing", uuid.New()), w.embedded(), nodetest.Start(t)
 	w.lives(original, w.put(original, stream, eventstore.NoStream, things(4)))
 	w.put(foreign, stream, eventstore.NoStream, things(1))
-	last, err := foreign.Append(w.ctx, stream, 0, things(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := must.Get(foreign.Append(w.ctx, stream, 0, things(1)))(t)
 	for range 2 {
 		r, stop := w.serve(foreign, slow(nil))
 		w.status("it is being rebuilt", func(s projections.Status) bool { return s.Outdated != "" && s.BuildTo > 0 })
@@ -110,9 +108,7 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ := w.serve(foreign, slow(open))
-	if err := r.Wait(tally).For(w.ctx, patience); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	if got := w.count(stream); got != 2 {
 		t.Errorf("it counts %d, want the 2 of the present store", got)
 	}
@@ -137,9 +133,7 @@ func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
-	if err := r.Wait(tally).For(w.ctx, patience); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 ||
 		w.count(stream) != 3 {
 		t.Errorf("status = %+v, it counts %d", s, w.count(stream))
@@ -161,9 +155,7 @@ func TestOlderCheckpoint_settledAtHeadOnly(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
-	if err := r.Wait(tally).For(w.ctx, patience); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	if got := w.count(stream); got != 702 {
 		t.Errorf("it counts %d, want 702", got)
 	}

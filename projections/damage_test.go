@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
@@ -43,9 +44,7 @@ var damages = map[string]struct {
 
 func (w *world) exec(sql string) {
 	w.Helper()
-	if _, err := w.pool.Exec(w.ctx, sql); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(w.pool.Exec(w.ctx, sql))(w)
 }
 
 // marked counts the rows that have their mark; -1: the table is away.
@@ -65,9 +64,7 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 			progress, stop := w.project(carrying)
 			stream := eventstore.StreamName("thing", uuid.New())
 			w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, stop())
 			w.exec("UPDATE tally.counts SET mark = 'x'")
 			w.exec(damage.sql)
 			runner := w.runner(w.store, progress)
@@ -107,9 +104,7 @@ func TestDamagedReadModelComesBack(t *testing.T) {
 					w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)
 					want = 2
 				} else {
-					if err := stop(); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, stop())
 					w.exec(damage.sql)
 					w.project(carrying)
 				}
@@ -139,9 +134,7 @@ func TestProcessManagerWithoutItsTable(t *testing.T) {
 	progress, stop := react()
 	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
 	w.await(progress, at, rememberingName)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stop())
 	w.exec("DROP TABLE " + rememberingName + ".state")
 	for len(seen) > 0 {
 		<-seen
@@ -164,10 +157,7 @@ func (w *world) verifier() *projections.Runner {
 
 func (w *world) verify(r *projections.Runner, sample float64) projections.Verification {
 	w.Helper()
-	v, err := r.Verify(w.ctx, tally, sample, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	v := must.Get(r.Verify(w.ctx, tally, sample, nil))(w)
 	return v
 }
 
@@ -210,11 +200,9 @@ func TestVerifyNamesRowsThatDiffer(t *testing.T) {
 		at := w.append("thing-00000000-0000-0000-0000-00000000000"+strconv.Itoa(i), eventstore.NoStream, "thing.happened.v1")
 		w.await(progress, at, tally.Name)
 	}
-	if _, err := w.pool.Exec(w.ctx, `UPDATE tally.counts SET n = 7 WHERE stream LIKE '%1';
+	must.Get(w.pool.Exec(w.ctx, `UPDATE tally.counts SET n = 7 WHERE stream LIKE '%1';
 		DELETE FROM tally.counts WHERE stream LIKE '%2';
-		INSERT INTO tally.counts VALUES ('thing-x', 1)`); err != nil {
-		t.Fatal(err)
-	}
+		INSERT INTO tally.counts VALUES ('thing-x', 1)`))(t)
 	runner := w.verifier()
 	want := []projections.Difference{
 		{
@@ -258,9 +246,7 @@ func TestVerifyNamesRowsThatDiffer(t *testing.T) {
 	if stored := status(); stored.Differing != 3 {
 		t.Errorf("a sample that found nothing replaced what was found: %+v", stored)
 	}
-	if err := runner.Rebuild(w.ctx, tally, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, runner.Rebuild(w.ctx, tally, nil))
 	if stored := status(); stored != nil {
 		t.Errorf("after a rebuild: %+v", stored)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/eventstore/tail"
 	"carillon/projections"
 )
@@ -113,10 +114,7 @@ func (w *world) reactLater() (progress *projections.Progress, made <-chan *later
 
 func (w *world) checkpoint(name string) eventstore.Position {
 	w.Helper()
-	statuses, err := projections.Statuses(w.ctx, w.pool)
-	if err != nil {
-		w.Fatal(err)
-	}
+	statuses := must.Get(projections.Statuses(w.ctx, w.pool))(w)
 	for _, s := range statuses {
 		if s.Name == name {
 			return s.Position
@@ -173,9 +171,7 @@ func TestDeferred_endWaits(t *testing.T) {
 		<-l.waited
 		close(l.let)
 	}()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stop())
 	if w.checkpoint(laterName).Before(at) {
 		t.Error("finished work is not in the checkpoint")
 	}
@@ -374,9 +370,7 @@ func (w *world) listened(progress *projections.Progress) {
 	for {
 		var probe pgx.Batch
 		progress.QueueTell(&probe, "probe")
-		if err := w.pool.SendBatch(w.ctx, &probe).Close(); err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, w.pool.SendBatch(w.ctx, &probe).Close())
 		select {
 		case <-heard:
 			return

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
@@ -95,9 +96,7 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 	progress, stop := w.project(model)
 	stream := eventstore.StreamName("thing", uuid.New())
 	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
-	if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"))(t)
 	w.await(progress, w.append(stream, 0, "thing.exploded.v1"), tally.Name)
 	if err := stop(); err != nil {
 		t.Errorf("it ended: %v", err)
@@ -111,23 +110,17 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 // A database that has all steps from before the first schema keeps its tables; one that lacks some is refused.
 func TestMigrate_earlierSteps(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.pool.Exec(w.ctx, "INSERT INTO carillon.rate_limits VALUES (gen_random_uuid(), 'checks', "+
-		"now(), 7)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.pool.Exec(w.ctx, "INSERT INTO carillon.rate_limits VALUES (gen_random_uuid(), 'checks', "+
+		"now(), 7)"))(t)
 	for range 2 { // a second process comes along
-		if err := projections.Migrate(w.ctx, w.pool); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, projections.Migrate(w.ctx, w.pool))
 	}
 	var kept int
 	if err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.rate_limits WHERE count = 7").
 		Scan(&kept); err != nil || kept != 1 {
 		t.Errorf("%d rows are left, %v", kept, err)
 	}
-	if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.migrations SET version_id = 29 WHERE version_id >= 30"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.migrations SET version_id = 29 WHERE version_id >= 30"))(t)
 	if err := projections.Migrate(w.ctx, w.pool); err == nil || !strings.Contains(err.Error(), "step 29 of 30") {
 		t.Errorf("error = %v, want it to name the step", err)
 	}
@@ -196,26 +189,18 @@ func TestLargeEventsComeInSmallBatches(t *testing.T) {
 	t.Parallel()
 	const events = 50
 	subscriber := &projections.Subscriber{Store: heavy{events: events}, Log: slog.New(slog.DiscardHandler)}
-	messages, err := subscriber.Subscribe(t.Context(), "heavy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages := must.Get(subscriber.Subscribe(t.Context(), "heavy"))(t)
 	came := 0
 	for came < events {
 		m := <-messages
-		batch, err := projections.BatchOf(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := must.Get(projections.BatchOf(m))(t)
 		if n := len(batch.Events); n > 5 {
 			t.Errorf("a batch of %d events of %d bytes", n, weight)
 		}
 		came += len(batch.Events)
 		m.Ack()
 	}
-	if err := subscriber.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, subscriber.Close())
 }
 
 // planted panics at one place, the first time.

@@ -15,6 +15,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -107,14 +108,11 @@ func (w *world) project(p projections.ReadModel) (*projections.Progress, func() 
 
 func (w *world) append(stream string, expected eventstore.Revision, kind string) eventstore.Position {
 	w.Helper()
-	appended, err := w.store.Append(w.ctx, stream, expected, []eventstore.Proposed{{
+	appended := must.Get(w.store.Append(w.ctx, stream, expected, []eventstore.Proposed{{
 		ID:   uuid.New(),
 		Type: kind,
 		Data: []byte(`{}`),
-	}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	}}))(w)
 	return appended.Position
 }
 
@@ -167,9 +165,7 @@ func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
 				w.await(progress, at, tally.Name)
 			}
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, stop())
 	}
 	at := w.append(stream, 39, "thing.happened.v1")
 	progress, _ := w.project(tally)
@@ -186,9 +182,7 @@ func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
 	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	second, _ := w.project(tally)
 	w.await(first, w.append(stream, 0, "thing.happened.v1"), tally.Name)
-	if err := stopFirst(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stopFirst())
 	w.await(second, w.append(stream, 1, "thing.happened.v1"), tally.Name)
 	if got := w.count(stream); got != 3 {
 		t.Errorf("count = %d, want 3", got)
@@ -217,10 +211,8 @@ func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 	bad := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
 	var stopped string
 	for deadline := time.Now().Add(patience); stopped == "" && time.Now().Before(deadline); {
-		if err := w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").
-			Scan(&stopped); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").
+			Scan(&stopped))
 	}
 	if err := stop(); !errors.Is(err, eventstore.ErrUndecodable) {
 		t.Errorf("error = %v, want undecodable", err)
@@ -253,15 +245,11 @@ func TestAnotherVersion_rebuilds(t *testing.T) {
 			stream := eventstore.StreamName("thing", uuid.New())
 			progress, stop := w.project(tally)
 			w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, stop())
 			w.project(of.model)
 			for tables := 0; tables != of.tables || w.count(stream) != of.counts; {
-				if err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM pg_tables WHERE schemaname = 'tally'").
-					Scan(&tables); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.pool.QueryRow(w.ctx, "SELECT count(*) FROM pg_tables WHERE schemaname = 'tally'").
+					Scan(&tables))
 			}
 		})
 	}
@@ -294,9 +282,7 @@ func TestRebuild_servesOldUntilSwap(t *testing.T) {
 	}()
 	runner := w.runner(w.store, progress)
 	reports := 0
-	if err := runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }))
 	w.await(progress, <-writing, tally.Name)
 	w.await(progress, happen(), tally.Name)
 	if got := w.count(stream); got != 82 {
@@ -348,9 +334,7 @@ const rememberingName = "remembering"
 func (w *world) waitingForCheckpoints() (waits bool) {
 	w.Helper()
 	const ask = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'carillon.checkpoints'::regclass AND NOT granted)"
-	if err := w.pool.QueryRow(w.ctx, ask).Scan(&waits); err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, w.pool.QueryRow(w.ctx, ask).Scan(&waits))
 	return waits
 }
 
@@ -366,13 +350,8 @@ func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	first := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
 	w.await(progress, first, rememberingName)
 	<-seen
-	tx, err := w.pool.Begin(w.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(w.ctx, "LOCK TABLE carillon.checkpoints IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(w.pool.Begin(w.ctx))(t)
+	must.Get(tx.Exec(w.ctx, "LOCK TABLE carillon.checkpoints IN ACCESS EXCLUSIVE MODE"))(t)
 	var last eventstore.Position
 	const during = 10 // events while a save waits
 	for n := 0; n < during; {
@@ -386,20 +365,14 @@ func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 			t.Fatal("an event waits for the save")
 		}
 	}
-	if err := tx.Rollback(w.ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tx.Rollback(w.ctx))
+	must.OK(t, stop())
 	w.await(projections.NewProgress(w.pool), last, rememberingName)
 }
 
 // endSessions ends the sessions of all locks.
 func (w *world) endSessions() {
 	w.Helper()
-	if _, err := w.pool.Exec(w.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(w.pool.Exec(w.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`))(w)
 }

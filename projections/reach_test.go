@@ -13,6 +13,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/pgtest"
 )
@@ -154,10 +155,7 @@ func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
 	}
 	running := func() (n int) {
 		w.Helper()
-		statuses, err := projections.Statuses(w.ctx, w.pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		statuses := must.Get(projections.Statuses(w.ctx, w.pool))(t)
 		for _, s := range statuses {
 			if s.Process != "" {
 				n++

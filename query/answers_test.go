@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/retirement"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 	"carillon/projections/projecttest"
@@ -199,10 +200,7 @@ func TestInstallationTotals(t *testing.T) {
 	totals := func() (pending, failed, autoDisabled int, overdue bool) {
 		t.Helper()
 		d.Project()
-		found, err := d.InstallationTotals(t.Context(), midday)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(d.InstallationTotals(t.Context(), midday))(t)
 		return found.Pending(), found.Failed, found.AutoDisabled, found.Overdue > 24*time.Hour
 	}
 	expect := func(when string, pending, failed, autoDisabled int, overdue bool) {
@@ -251,14 +249,8 @@ func TestRecipients_auditTrailBehind(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		at := midday.Add(time.Hour)
-		ids, err := d.RecipientIDs(t.Context(), acme, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := d.Recipients(t.Context(), acme, ids, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids := must.Get(d.RecipientIDs(t.Context(), acme, at))(t)
+		got := must.Get(d.Recipients(t.Context(), acme, ids, at))(t)
 		if diff := cmp.Diff(want, got, utc); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -277,10 +278,7 @@ func TestAudit_actorAndReason(t *testing.T) {
 			`","actor":"key:ab12","reason":"maintenance","schemaVersion":1}`),
 	})
 	log.Project()
-	history, err := (&query.Queries{Pool: log.Database}).Audit(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := must.Get((&query.Queries{Pool: log.Database}).Audit(t.Context(), id))(t)
 	want := []query.AuditEntry{{
 		Destination:   id,
 		Organization:  &auditOrg,
@@ -313,7 +311,7 @@ func audited(t *testing.T) *query.Queries {
 func changed(t *testing.T, q *query.Queries, changes int) (id uuid.UUID, from time.Time) {
 	t.Helper()
 	id, from = uuid.New(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if _, err := q.Pool.Exec(t.Context(), `
+	must.Get(q.Pool.Exec(t.Context(), `
 		INSERT INTO audit.entries (destination, revision, organization, type, at, recorded_at, event_id, commit_position,
 			prepare_position, actor, detail)
 		SELECT $1::uuid, n, $1::uuid, 'x', $2::timestamptz + n * interval '1 minute',
@@ -322,9 +320,7 @@ func changed(t *testing.T, q *query.Queries, changes int) (id uuid.UUID, from ti
 			WHEN n % 3 = 0 THEN jsonb_build_object('status', CASE n % 2 WHEN 0 THEN 'enabled' ELSE 'disabled' END)
 				|| CASE n WHEN 0 THEN '{"url":"https://example.org/0"}'::jsonb ELSE '{}'::jsonb END
 			ELSE jsonb_build_object('url', 'https://example.org/' || n, 'name', 'CRM') END
-		FROM generate_series(0, $3::int - 1) n`, id, from, changes); err != nil {
-		t.Fatal(err)
-	}
+		FROM generate_series(0, $3::int - 1) n`, id, from, changes))(t)
 	return id, from
 }
 
@@ -333,10 +329,7 @@ func TestAuditEssentials(t *testing.T) {
 	t.Parallel()
 	q := audited(t)
 	id, from := changed(t, q, 2500)
-	all, err := q.Audit(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(q.Audit(t.Context(), id))(t)
 	for _, minutes := range []int{-1, 0, 1, 2, 3, 999, 1001, 1500, 2499, 9999} {
 		at := from.Add(time.Duration(minutes) * time.Minute)
 		few, err := q.AuditEssentials(t.Context(), id, at)
@@ -399,9 +392,7 @@ func TestAuditSubscriptions_anyTime(t *testing.T) {
 	on.Active, on.Reason, on.Revision, on.UpdatedAt = true, nil, 3, day(4)
 	for i, want := range [][]query.AuditSubscription{{old}, {old, other}, {off, other}, {revised}, {on}} {
 		state := query.AuditState{Status: "enabled"}
-		if err := q.AddSubscriptions(t.Context(), id, &state, day(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, q.AddSubscriptions(t.Context(), id, &state, day(i)))
 		if diff := cmp.Diff(want, state.Subscriptions); diff != "" {
 			t.Errorf("day %d (-want +got):\n%s", i, diff)
 		}

@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore/instant"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -107,10 +108,7 @@ func TestDelivery(t *testing.T) {
 		if want.Waits.For != "" {
 			want.WaitsFor = &want.Waits.For
 		}
-		got, err := d.Delivery(t.Context(), acme, id, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(d.Delivery(t.Context(), acme, id, now))(t)
 		if diff := gocmp.Diff(want, got, utc); diff != "" {
 			t.Errorf("detail (-want +got):\n%s", diff)
 		}
@@ -390,10 +388,7 @@ func TestOrphanedDeliveries(t *testing.T) {
 	leftBehind := d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, toHook(7, now.Add(-time.Hour)))
 	d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, shared)
 	d.Project()
-	got, err := d.OrphanedDeliveries(t.Context(), hook, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(d.OrphanedDeliveries(t.Context(), hook, other))(t)
 	want := []uuid.UUID{waits, leftBehind}
 	byID := func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
 	slices.SortFunc(got, byID)

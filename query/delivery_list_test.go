@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
@@ -67,12 +68,9 @@ func (d deliverySide) plainPage(t *testing.T, destination uuid.UUID, condition s
 	offset, limit int) (ids []uuid.UUID, total int) {
 	t.Helper()
 	from := "FROM deliveries.deliveries d LEFT JOIN deliveries.due u USING (id) WHERE d.destination = $1 AND " + condition
-	err := d.Pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`)
+	must.OK(t, d.Pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`)
 		FROM (SELECT d.id `+from+`
-		ORDER BY d.created_at DESC, d.id DESC OFFSET $2 LIMIT $3) page`, destination, offset, limit).Scan(&ids, &total)
-	if err != nil {
-		t.Fatal(err)
-	}
+		ORDER BY d.created_at DESC, d.id DESC OFFSET $2 LIMIT $3) page`, destination, offset, limit).Scan(&ids, &total))
 	return ids, total
 }
 
@@ -82,9 +80,7 @@ func TestDeliveries_busyDay(t *testing.T) {
 	const size = 6000
 	d.busyDay(t, size, 20)
 	var feed uuid.UUID
-	if err := d.Pool.QueryRow(t.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Pool.QueryRow(t.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed))
 	for _, c := range []struct {
 		destination uuid.UUID
 		filter      query.DeliveryFilter
@@ -144,13 +140,11 @@ func TestDeliveries_heldWithoutHistory(t *testing.T) {
 	defer cancel()
 	for {
 		var read, found int
-		if err := d.Pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER
+		must.OK(t, d.Pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER
 			(WHERE relname = 'deliveries'),
 			sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'due') FROM pg_stat_user_tables
 			WHERE schemaname = 'deliveries'`,
-		).Scan(&read, &found); err != nil {
-			t.Fatal(err)
-		}
+		).Scan(&read, &found))
 		if found == 0 {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/subscription"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -155,10 +156,7 @@ func TestDestination(t *testing.T) {
 		},
 	}
 	for _, ref := range []string{hook.String(), "crm"} {
-		got, err := d.Destination(t.Context(), acme, ref, midday.Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(d.Destination(t.Context(), acme, ref, midday.Add(time.Minute)))(t)
 		if diff := cmp.Diff(want, got, utc); diff != "" {
 			t.Errorf("by %s (-want +got):\n%s", ref, diff)
 		}
@@ -248,10 +246,7 @@ func TestSubscriptions(t *testing.T) {
 		UpdatedAt: midday,
 	}
 	for _, ref := range []string{ids[0].String(), "n0"} {
-		got, err := d.Subscription(t.Context(), acme, hook, ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(d.Subscription(t.Context(), acme, hook, ref))(t)
 		if diff := cmp.Diff(want, got, utc); diff != "" {
 			t.Errorf("by %s (-want +got):\n%s", ref, diff)
 		}

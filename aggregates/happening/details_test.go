@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/must"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -116,14 +117,9 @@ func TestEqual_ignoresNotation(t *testing.T) {
 
 func TestDetailsSurviveStorage(t *testing.T) {
 	t.Parallel()
-	stored, err := json.Marshal(filled())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := must.Get(json.Marshal(filled()))(t)
 	var back happening.Details
-	if err := json.Unmarshal(stored, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(stored, &back))
 	if !back.Equal(filled()) {
 		t.Error(cmp.Diff(filled(), back))
 	}

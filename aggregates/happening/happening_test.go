@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -142,10 +143,7 @@ func TestDigest_distinguishesViews(t *testing.T) {
 	t.Parallel()
 	digest := func(d happening.Details, b happening.Block) []byte {
 		t.Helper()
-		sum, err := happening.Digest(d, b, happening.FromOwnPage)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := must.Get(happening.Digest(d, b, happening.FromOwnPage))(t)
 		return sum
 	}
 	same := digest(evening, block)

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/eventstore"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -102,10 +103,7 @@ func TestMaxKeys(t *testing.T) {
 // Keys without scopes have all of them.
 func TestOldKeysHaveAllScopes(t *testing.T) {
 	t.Parallel()
-	golden, err := os.ReadFile("testdata/organization.key-issued.v1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	golden := must.Get(os.ReadFile("testdata/organization.key-issued.v1.json"))(t)
 	read, err := organization.Events.Decode(&eventstore.Recorded{Type: "organization.key-issued.v1", Data: golden})
 	want := issued
 	want.Scopes = organization.AllScopes()

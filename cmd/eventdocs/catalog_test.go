@@ -25,6 +25,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/aggregates/subscription"
 	"carillon/aggregates/treehead"
+	"carillon/eventstore/storetest/must"
 )
 
 const root = "../.."
@@ -42,14 +43,8 @@ func TestStoredViewPagesAreFresh(t *testing.T) {
 
 func TestStoredPageIsFresh(t *testing.T) {
 	t.Parallel()
-	page, err := Page(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := os.ReadFile(filepath.Join(root, "docs", "understand", "events.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(Page(root))(t)
+	stored := must.Get(os.ReadFile(filepath.Join(root, "docs", "understand", "events.md")))(t)
 	if !bytes.Equal(page, stored) {
 		t.Error("docs/understand/events.md is stale: run make generate")
 	}
@@ -58,10 +53,7 @@ func TestStoredPageIsFresh(t *testing.T) {
 // The events read from the source must be those of the codecs.
 func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 	t.Parallel()
-	page, err := Page(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(Page(root))(t)
 	var names []string
 	for _, list := range [][]string{
 		announcement.Events.Names(), auditor.Events.Names(), clientcertificate.Events.Names(), delivery.Events.Names(),
@@ -112,10 +104,7 @@ var Events = eventstore.NewCodec(eventstore.Case[Event, Made]("thing.made.v1"))
 var Aggregate = eventstore.Aggregate[State, Event, Command]{Category: "thing"}
 `)
 	write(t, filepath.Join(dir, "testdata", "thing.made.v1.json"), `{"at":"2026-11-21T12:00:00Z"}`)
-	a, err := readAggregate(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(readAggregate(dir))(t)
 	page := string(render([]*aggregate{a}, nil))
 	for _, want := range []string{
 		"\nMade records that it was made.\n", "| `at` | time |",
@@ -145,10 +134,6 @@ var Events = eventstore.NewCodec(eventstore.Case[Event, Made]("thing.made.v1"))
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }

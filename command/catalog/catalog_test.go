@@ -5,14 +5,12 @@ import (
 	"testing"
 
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 )
 
 func open(t *testing.T) *catalog.Catalog {
 	t.Helper()
-	c, err := catalog.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(catalog.New())(t)
 	return c
 }
 
@@ -55,10 +53,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			problems, err := open(t).Check("news.item.added", []byte(tt.data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			problems := must.Get(open(t).Check("news.item.added", []byte(tt.data)))(t)
 			if name == "right" {
 				if len(problems) != 0 {
 					t.Errorf("problems in right data: %v", problems)
@@ -80,30 +75,21 @@ func TestUnknownType(t *testing.T) {
 }
 
 func FuzzCheck(f *testing.F) {
-	c, err := catalog.New()
-	if err != nil {
-		f.Fatal(err)
-	}
+	c := must.Get(catalog.New())(f)
 	f.Add([]byte(`{"id":"7","title":"Storm"}`))
 	f.Add([]byte(`{"occurrences":[{"id":1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, entry := range c.Types() {
-			if _, err := c.Check(entry.Name, data); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Check(entry.Name, data))(t)
 		}
 	})
 }
 
 func TestNew_withoutWorkingDirectory(t *testing.T) {
 	dir := t.TempDir() + "/gone"
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
 	t.Chdir(dir)
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(dir))
 	if _, err := catalog.New(); err != nil {
 		t.Error(err)
 	}

@@ -8,23 +8,15 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestExampleMatchesItsSchema(t *testing.T) {
 	t.Parallel()
-	types, err := catalog.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	types := must.Get(catalog.New())(t)
 	for _, entry := range types.Types() {
-		example, err := entry.Example(uuid.NewString, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		example := must.Get(entry.Example(uuid.NewString, time.Now()))(t)
+		data := must.Get(json.Marshal(example))(t)
 		if problems, err := types.Check(entry.Name, data); err != nil || len(problems) > 0 || len(example) < 3 {
 			t.Errorf("%s: %s: %v %v", entry.Name, data, problems, err)
 		}

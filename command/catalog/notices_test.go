@@ -8,30 +8,23 @@ import (
 	"testing"
 
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 )
 
 // The documents' tables and the schema have what is declared of notices.
 func TestNoticesAreDocumented(t *testing.T) {
 	t.Parallel()
-	types, err := catalog.NoticeTypes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	types := must.Get(catalog.NoticeTypes())(t)
 	var schema struct {
 		Properties map[string]any `json:"properties"`
 	}
-	if err := json.Unmarshal(types[0].Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(types[0].Schema, &schema))
 	for _, notice := range catalog.Notices {
 		page := "../../docs/use/webhooks.md"
 		if notice.Operators {
 			page = "../../docs/operate/monitor.md"
 		}
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		row := fmt.Sprintf("| `%s` | %s | `%s` |\n", notice.Type, notice.When, strings.Join(notice.Data, "`, `"))
 		if !strings.Contains(string(text), row) {
 			t.Errorf("%s lacks %s", page, row)

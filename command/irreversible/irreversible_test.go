@@ -13,6 +13,7 @@ import (
 	"carillon/command/irreversible"
 	"carillon/eventstore"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -31,10 +32,7 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{}
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Now: clock(&m.log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Now: clock(&m.log)}))(t)
 	store := n.Store()
 	t.Cleanup(func() {
 		store.Close()
@@ -144,9 +142,7 @@ func TestGatePostponesLargeShare(t *testing.T) {
 func TestGateOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	if err := m.pass(t, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.pass(t, 0))
 	if head, err := m.store.Head(t.Context()); err != nil || head != eventstore.Start {
 		t.Errorf("recorded although nothing is due: %s, %v", head, err)
 	}

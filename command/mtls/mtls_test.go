@@ -19,6 +19,7 @@ import (
 
 	"carillon/command/mtls"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -30,19 +31,13 @@ func TestReadCertificateCanBeShown(t *testing.T) {
 	t.Parallel()
 	root := mtlstest.NewAuthority(t, "Root")
 	issuing := root.Below("Issuing")
-	bits, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bits := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	curve := mtlstest.Key(t)
-	asOpenSSL, err := x509.MarshalECPrivateKey(curve)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asOpenSSL := must.Get(x509.MarshalECPrivateKey(curve))(t)
 	for name, tt := range map[string]struct {
 		key  crypto.Signer
 		form string // "": PKCS #8
@@ -62,10 +57,7 @@ func TestReadCertificateCanBeShown(t *testing.T) {
 			}
 			chain := "Bag Attributes: of no interest\n" + strings.ReplaceAll(pair.Chain, "\n", "\r\n") +
 				mtlstest.PEM("CERTIFICATE", root.Own.Raw)
-			read, err := mtls.Read(chain, "\n"+pair.Key, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			read := must.Get(mtls.Read(chain, "\n"+pair.Key, time.Now()))(t)
 			sum := sha256.Sum256(pair.Leaf.Raw)
 			if read.Subject != "CN=carillon" || read.Issuer != "CN=Issuing" || read.Serial != pair.Leaf.SerialNumber.Text(16) ||
 				read.Fingerprint != hex.EncodeToString(sum[:]) || !read.NotAfter.Equal(pair.Leaf.NotAfter) ||
@@ -94,10 +86,7 @@ func TestHostileCertificatesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := must.Get(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))(t)
 	old, early := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	rootPEM := mtlstest.PEM("CERTIFICATE", root.Own.Raw)
 	leaf, _, _ := strings.Cut(good.Chain, "-----BEGIN CERTIFICATE-----\n"+
@@ -148,14 +137,8 @@ func TestHostileKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	issuing := mtlstest.NewAuthority(t, "Root").Below("Issuing")
 	good, other := issuing.Issue("carillon", nil), issuing.Issue("carillon", nil)
-	exchange, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	noSigner, err := x509.MarshalPKCS8PrivateKey(exchange)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exchange := must.Get(ecdh.X25519().GenerateKey(rand.Reader))(t)
+	noSigner := must.Get(x509.MarshalPKCS8PrivateKey(exchange))(t)
 	oldStyle := strings.Replace(good.Key, "-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n", 1)
 	for name, tt := range map[string]struct{ key, message string }{
 		"none":    {"", "is required"},
@@ -200,10 +183,7 @@ func TestHostileNames(t *testing.T) {
 func TestDamagedOnesOpenToNothing(t *testing.T) {
 	t.Parallel()
 	pair := mtlstest.NewAuthority(t, "Root").Issue("carillon", nil)
-	read, err := mtls.Read(pair.Chain, pair.Key, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(mtls.Read(pair.Chain, pair.Key, time.Now()))(t)
 	for name, tt := range map[string]struct {
 		chain string
 		key   []byte

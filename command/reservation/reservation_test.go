@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/command/reservation"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestConcurrentCreates(t *testing.T) {
@@ -90,10 +91,7 @@ func TestRequestIsRetried(t *testing.T) {
 	}
 	for i, death := range []mortal{before(1), at(1), before(2), at(2), before(3), at(3)} {
 		old, name := fmt.Sprintf("old-%d", i), fmt.Sprintf("new-%d", i)
-		id, err := w.create(ctx, old, never)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(w.create(ctx, old, never))(t)
 		if err := w.rename(ctx, id, name, death); !errors.Is(err, errKilled) {
 			t.Fatalf("error = %v, want errKilled", err)
 		}
@@ -109,10 +107,7 @@ func TestRequestIsRetried(t *testing.T) {
 	}
 	for i, death := range []mortal{at(1), before(2), at(2)} {
 		name := fmt.Sprintf("delete-%d", i)
-		id, err := w.create(ctx, name, never)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(w.create(ctx, name, never))(t)
 		if err := w.delete(ctx, id, death); !errors.Is(err, errKilled) {
 			t.Fatalf("error = %v, want errKilled", err)
 		}
@@ -164,10 +159,7 @@ func TestInterruptedRename(t *testing.T) {
 	died := func(t *testing.T) (*world, uuid.UUID) {
 		t.Helper()
 		w := newWorld(t)
-		id, err := w.create(t.Context(), "a", never)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(w.create(t.Context(), "a", never))(t)
 		if err := w.rename(t.Context(), id, "b", at(1)); !errors.Is(err, errKilled) {
 			t.Fatalf("error = %v, want errKilled", err)
 		}
@@ -191,12 +183,9 @@ func TestInterruptedRename(t *testing.T) {
 	t.Run("once its owner has changed it can't come any more", func(t *testing.T) {
 		t.Parallel()
 		w, id := died(t)
-		err := w.do(t.Context(), never, func(ctx context.Context, r *request) error {
+		must.OK(t, w.do(t.Context(), never, func(ctx context.Context, r *request) error {
 			return r.execute(ctx, id, w.revise(destination.FieldName, destination.Settings{Name: "other"}), nil)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if _, err := w.create(t.Context(), "b", never); err != nil {
 			t.Error(err)
 		}
@@ -207,10 +196,7 @@ func TestInterruptedRename(t *testing.T) {
 func TestRenameToNameWithoutOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id, err := w.create(t.Context(), "a", never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(w.create(t.Context(), "a", never))(t)
 	if _, err := w.create(t.Context(), "b", at(1)); !errors.Is(err, errKilled) {
 		t.Fatalf("error = %v, want errKilled", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 var errKilled = errors.New("killed")
@@ -58,18 +59,12 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 	t.Helper()
 	store := nodetest.Start(t)
 	for _, stream := range streams {
-		_, err := store.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{
+		must.Get(store.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{
 			{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}")},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 	}
-	_, err := retirement.Aggregate.Execute(t.Context(), store, log, command,
-		retirement.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(retirement.Aggregate.Execute(t.Context(), store, log, command,
+		retirement.Options{}))(t)
 	var recorded []eventstore.Recorded
 	for e, err := range store.Read(t.Context(), retirement.Aggregate.Stream(log), 0) {
 		if err != nil {

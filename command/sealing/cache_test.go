@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // oneKey is a key store in which each owner has the key that was added last.
@@ -24,10 +26,7 @@ func (k *oneKey) Delete(context.Context, uuid.UUID) error         { return nil }
 func TestNoKeyStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v, err := NewVault(&oneKey{}, bytes.Repeat([]byte{7}, keySize))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(NewVault(&oneKey{}, bytes.Repeat([]byte{7}, keySize)))(t)
 		cached := func() int {
 			synctest.Wait()
 			v.mu.Lock()
@@ -36,13 +35,9 @@ func TestNoKeyStaysInMemory(t *testing.T) {
 		}
 		for range 2 { // once more after it has rested
 			owner := uuid.New()
-			if err := v.Create(t.Context(), owner); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, v.Create(t.Context(), owner))
 			for i := range 4 {
-				if _, err := v.Seal(t.Context(), owner, Secret, []byte("hers")); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(v.Seal(t.Context(), owner, Secret, []byte("hers")))(t)
 				if n := cached(); n != 1 {
 					t.Errorf("%d keys while one is used, after %d seconds", n, 3*i)
 				}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -66,24 +67,16 @@ func (m *memory) Delete(_ context.Context, owner uuid.UUID) error {
 
 func newVault(t testing.TB, keys sealing.KeyStore, owners ...uuid.UUID) *sealing.Vault {
 	t.Helper()
-	v, err := sealing.NewVault(keys, master)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(sealing.NewVault(keys, master))(t)
 	for _, owner := range owners {
-		if err := v.Create(t.Context(), owner); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, v.Create(t.Context(), owner))
 	}
 	return v
 }
 
 func seal(t testing.TB, v *sealing.Vault, owner uuid.UUID, plain string) []byte {
 	t.Helper()
-	sealed, err := v.Seal(t.Context(), owner, sealing.Secret, []byte(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := must.Get(v.Seal(t.Context(), owner, sealing.Secret, []byte(plain)))(t)
 	return sealed
 }
 
@@ -145,10 +138,7 @@ var storedFields = map[sealing.Field]string{
 
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
-	raw, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(hex.DecodeString(text))(t)
 	return raw
 }
 
@@ -196,10 +186,7 @@ func TestSealedValueOpensInItsFieldOnly(t *testing.T) {
 	keys := newMemory()
 	v := newVault(t, keys, alice)
 	for _, sealedAs := range fields {
-		sealed, err := v.Seal(t.Context(), alice, sealedAs, []byte("whsec_secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sealed := must.Get(v.Seal(t.Context(), alice, sealedAs, []byte("whsec_secret")))(t)
 		asBefore := bytes.Clone(sealed)
 		asBefore[0] = 1 // the version that is bound to no field
 		for _, field := range fields {
@@ -222,10 +209,7 @@ func TestSealedValueOpensInItsFieldOnly(t *testing.T) {
 
 func ring(t testing.TB) *sealing.Ring {
 	t.Helper()
-	r, err := sealing.NewRing(master)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(sealing.NewRing(master))(t)
 	return r
 }
 
@@ -256,10 +240,7 @@ func TestAnotherMasterKeyOpensNothing(t *testing.T) {
 	t.Parallel()
 	keys := newMemory()
 	sealed := seal(t, newVault(t, keys, alice), alice, "alice's")
-	other, err := sealing.NewVault(keys, bytes.Repeat([]byte{8}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(sealing.NewVault(keys, bytes.Repeat([]byte{8}, 32)))(t)
 	refused(t, other, alice, sealed, sealing.ErrDamaged)
 	if _, err := other.Seal(t.Context(), alice, sealing.Secret, []byte("x")); !errors.Is(err, sealing.ErrDamaged) {
 		t.Errorf("seal: error = %v, want ErrDamaged", err)
@@ -298,13 +279,9 @@ func TestShreddedDoesNotOpen(t *testing.T) {
 		keys := newMemory()
 		here, there := newVault(t, keys, alice, bob), newVault(t, keys)
 		hers, his := seal(t, here, alice, "hers"), seal(t, here, bob, "his")
-		if _, err := there.Open(t.Context(), alice, sealing.Secret, hers); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(there.Open(t.Context(), alice, sealing.Secret, hers))(t)
 		for range 2 { // twice is once
-			if err := here.Shred(t.Context(), alice); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, here.Shred(t.Context(), alice))
 		}
 		refused(t, here, alice, hers, sealing.ErrShredded)
 		if _, err := here.Seal(t.Context(), alice, sealing.Secret, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
@@ -319,9 +296,7 @@ func TestShreddedDoesNotOpen(t *testing.T) {
 			t.Errorf("bob's value opened to %q, error = %v", plain, err)
 		}
 		// A new key of the same owner opens nothing of the old one.
-		if err := here.Create(t.Context(), alice); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, here.Create(t.Context(), alice))
 		refused(t, here, alice, hers, sealing.ErrDamaged)
 	})
 }

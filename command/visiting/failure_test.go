@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestEachReasonHasAnAdvice shows that every failure of a source comes with an advice for operators.
@@ -54,9 +55,7 @@ func TestBacklogDelaysPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &Backlog{}
 		first := b.hold(maxUnrecorded - 1)
-		if err := b.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Wait(t.Context()))
 		second := b.hold(200) // a page may exceed the limit
 		gone, errGone := make(chan error, 1), errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())

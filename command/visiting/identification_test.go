@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/must"
 )
 
 func sighting(key string, keys ...string) Sighting {
@@ -344,10 +345,7 @@ func TestIdentification_retired(t *testing.T) {
 			sighting.Observation.Details.Instances = []happening.Instance{{
 				Occurrences: []happening.Occurrence{{Start: c.start}},
 			}}
-			x, err := newIdentification([]collect.Observation{sighting.Observation}, now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Get(newIdentification([]collect.Observation{sighting.Observation}, now))(t)
 			asked := false
 			var known []Shown
 			for _, id := range c.known {
@@ -357,7 +355,7 @@ func TestIdentification_retired(t *testing.T) {
 				}
 				known = append(known, k)
 			}
-			err = x.resolve(known, memory{
+			must.OK(t, x.resolve(known, memory{
 				detailsOf: func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return nil, nil },
 				retired: func(ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 					asked = true
@@ -367,10 +365,7 @@ func TestIdentification_retired(t *testing.T) {
 					}
 					return found, nil
 				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if got := x.sightings[0]; got.Happening != happening.DeriveID(c.want) || asked != c.asked {
 				t.Errorf("%s, asked %v; want %s", got.Key, asked, c.want)
 			}

@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect/sources/listing"
 	"carillon/command/collect/sources/site"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/must"
 )
 
 // foxInn is a page of an event, "title|start|end|venue"; more is for its head.
@@ -204,15 +205,12 @@ func tried(t *testing.T, pages map[string]string, lists string) []collect.Observ
 	s := walktest.Serve(t, listing.Type, files, func(f *fetch.Fetcher) collect.Collector {
 		return listing.New(site.New(f, func() time.Time { return walktest.Now }))
 	})
-	found, err := visiting.Trial{
+	found := must.Get(visiting.Trial{
 		Source:    s.Source("/list"),
 		Collector: s.Collector,
 		Most:      50,
 		Now:       walktest.Now,
-	}.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Run(t.Context()))(t)
 	return found.Observations
 }
 

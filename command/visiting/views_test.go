@@ -19,6 +19,7 @@ import (
 	"carillon/command/collect/sources/site"
 	"carillon/command/collect/sources/sitemap"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/must"
 )
 
 // A listing and the page of an event show different halves of it, by different evidence: it is observed once, whole,
@@ -284,10 +285,7 @@ func TestNewUIDsAtEachExport(t *testing.T) {
 	t.Parallel()
 	var exports []string
 	for n := 1; n <= 3; n++ {
-		data, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("export%d.ics", n)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", fmt.Sprintf("export%d.ics", n))))(t)
 		exports = append(exports, strings.NewReplacer("20261129", theHour.Add(3*aDay).Format("20060102"), "UID:", "UID:{}").
 			Replace(string(data)))
 	}

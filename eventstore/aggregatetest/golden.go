@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // Golden holds one example of every event against its stored form in testdata/<name>.json. A missing file is written
@@ -72,11 +73,7 @@ func stored(t *testing.T, path string, data []byte) (golden []byte, there bool) 
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll("testdata", 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll("testdata", 0o750))
+	must.OK(t, os.WriteFile(path, append(data, '\n'), 0o600))
 	t.Errorf("%s did not exist and was written: review and commit it", path)
 }

@@ -17,21 +17,20 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/must"
 )
 
 // spread stores one event after the other in streams that take turns.
 func (w *world) spread(events, streams int) {
 	w.Helper()
-	if err := w.source.Patient(time.Minute).AppendInOrder(w.ctx, 0, func(yield func(*esdb.Ordered) bool) {
+	must.OK(w, w.source.Patient(time.Minute).AppendInOrder(w.ctx, 0, func(yield func(*esdb.Ordered) bool) {
 		for i := range events {
 			stream, expected := fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1)
 			if !yield(&esdb.Ordered{Stream: stream, Expected: expected, Entries: entries(1)}) {
 				return
 			}
 		}
-	}); err != nil {
-		w.Fatal(err)
-	}
+	}))
 }
 
 func (w *world) order(store *esdb.Store) (ids []uuid.UUID) {
@@ -298,10 +297,7 @@ func (w *world) forget(streams []string) {
 		if metadata == "" {
 			continue
 		}
-		last, err := w.source.LastRevision(w.ctx, "$$"+stream)
-		if err != nil {
-			w.Fatal(err)
-		}
+		last := must.Get(w.source.LastRevision(w.ctx, "$$"+stream))(w)
 		w.describe(stream, last, metadata)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 const patience = 10 * time.Minute
@@ -71,16 +72,10 @@ func newWorldOf(t *testing.T, source, target *stricttest.Strict) *world {
 // open runs a node in memory.
 func open(t *testing.T, strict *stricttest.Strict) (*esdb.Store, *node.Node) {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict}))(t)
 	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
 	go func() { served <- n.ListenUnix(socket) }()
-	store, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() {
 		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
 			t.Error(err)
@@ -138,9 +133,7 @@ func (w *world) copy(o copying.Options) copying.Result {
 
 func (w *world) scavenge(n *node.Node) {
 	w.Helper()
-	if _, err := n.Scavenge(w.ctx, nil); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(n.Scavenge(w.ctx, nil))(w)
 }
 
 // sameStream compares what readers see of a stream, but for positions and a copy's additions to the metadata.

@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/eventstore/storetest/protocol"
 )
 
@@ -28,10 +29,7 @@ func TestProtocolOnTheEmbeddedNode(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(nodetest.SocketDir(t), "s")
 	t.Cleanup(nodetest.Serve(t, t.TempDir(), socket))
-	config, err := client.ParseConnectionString("esdb://localhost:2113?tls=false")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(client.ParseConnectionString("esdb://localhost:2113?tls=false"))(t)
 	config.Address = "unix://" + socket
 	protocol.Run(t, connect(t, config))
 }
@@ -40,10 +38,7 @@ func TestProtocolOnTheEmbeddedNode(t *testing.T) {
 func TestContractOnARealServer(t *testing.T) {
 	t.Parallel()
 	url := realServer(t)
-	store, err := esdb.Open(url, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.Open(url, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	t.Run("store", func(t *testing.T) { storetest.Run(t, store) })
 	config, err := client.ParseConnectionString(url)
@@ -56,10 +51,7 @@ func TestContractOnARealServer(t *testing.T) {
 func connect(t *testing.T, config *client.Configuration) *client.Client {
 	t.Helper()
 	config.Logger = client.NoopLogging()
-	c, err := client.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.NewClient(config))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/must"
 )
 
 // cluster is nodes in the bubble of a test, and dials them.
@@ -41,10 +42,7 @@ func (c *cluster) dial(ctx context.Context, address string) (net.Conn, error) {
 
 func (c *cluster) open(url string) *esdb.Store {
 	c.t.Helper()
-	store, err := esdb.OpenDialed(url, c.dial, slog.New(slog.DiscardHandler))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	store := must.Get(esdb.OpenDialed(url, c.dial, slog.New(slog.DiscardHandler)))(c.t)
 	c.t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -72,15 +70,12 @@ func (c *cluster) start() *member {
 		conns:   map[net.Conn]struct{}{},
 	}
 	c.members[address] = m
-	n, err := node.Open(node.Config{
+	n := must.Get(node.Open(node.Config{
 		Dir:       "store",
 		FS:        vfs.NewMem(),
 		Quirks:    m.Strict,
 		Advertise: address,
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))(c.t)
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(counting{m.pipes, m}) }()
 	c.t.Cleanup(func() {
@@ -173,9 +168,7 @@ func deposed(t *testing.T, c *cluster, url string) {
 	t.Helper()
 	first, second := c.start(), c.start()
 	store, id := c.open(fmt.Sprintf(url, first.address)), uuid.New()
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, add(t.Context(), store, id))
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		begin := sync.OnceFunc(func() { close(began) })
@@ -201,9 +194,7 @@ func deposed(t *testing.T, c *cluster, url string) {
 		})
 	}
 	writers.Wait()
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, add(t.Context(), store, id))
 	if took := time.Since(changed); took > time.Second {
 		t.Errorf("a change of the leader took %s", took)
 	}
@@ -231,9 +222,7 @@ func TestFrozenLeader_left(t *testing.T) {
 		second.Follow(first.address)
 		third.Follow(first.address)
 		store := c.open(fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
-		if err := add(t.Context(), store, uuid.New()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, add(t.Context(), store, uuid.New()))
 		if first.open() == 0 {
 			t.Fatal("the leader was not found")
 		}
@@ -259,9 +248,7 @@ func TestWrongRevision_noSearch(t *testing.T) {
 		first, second := c.start(), c.start()
 		second.Follow(first.address)
 		store := c.open(fmt.Sprintf("esdb://%s,%s?tls=false", first.address, second.address))
-		if _, err := store.AppendEntries(t.Context(), "thing-1", eventstore.NoStream, oneEvent()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.AppendEntries(t.Context(), "thing-1", eventstore.NoStream, oneEvent()))(t)
 		second.frozen.Store(true)
 		began := time.Now()
 		_, err := store.AppendEntries(t.Context(), "thing-1", eventstore.NoStream, oneEvent())

@@ -18,6 +18,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // pipes is a listener whose connections are in memory, so that a bubble of testing/synctest can hold client and node:
@@ -93,21 +94,15 @@ func inMemory(t *testing.T, strict *stricttest.Strict, log *slog.Logger, use fun
 
 func through(t *testing.T, listener *pipes, strict *stricttest.Strict, log *slog.Logger, use func(*esdb.Store)) {
 	t.Helper()
-	n, err := node.Open(node.Config{
+	n := must.Get(node.Open(node.Config{
 		Dir:       "store",
 		FS:        vfs.NewMem(),
 		Quirks:    strict,
 		Advertise: "127.0.0.1:2113",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(listener) }()
-	store, err := esdb.OpenDialed(listener.url, listener.dial, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.OpenDialed(listener.url, listener.dial, log))(t)
 	defer func() {
 		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
 			t.Error(err)
@@ -159,9 +154,7 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 		for i := range list {
 			list[i] = eventstore.Proposed{ID: uuid.New(), Type: "burst.came.v1", Data: []byte(`{}`)}
 		}
-		if _, err := store.Append(t.Context(), stream, eventstore.Revision(seen-1), list); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Append(t.Context(), stream, eventstore.Revision(seen-1), list))(t)
 	}
 	if seen < rounds*burst {
 		t.Errorf("%d events came", seen)
@@ -186,9 +179,7 @@ func slowly(t *testing.T, store *esdb.Store) {
 	for i := range list {
 		list[i] = eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}")}
 	}
-	if _, err := store.Append(t.Context(), "thing-1", eventstore.NoStream, list); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Append(t.Context(), "thing-1", eventstore.NoStream, list))(t)
 	read := 0
 	for _, err := range store.Read(t.Context(), "thing-1", 0) {
 		if err != nil {
@@ -216,17 +207,13 @@ func TestElection_outlasted(t *testing.T) {
 func outlasts(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	t.Helper()
 	id := uuid.New()
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, add(t.Context(), store, id))
 	strict.LoseLeader(2 * time.Second)
 	if err := add(t.Context(), store, id); err != nil {
 		t.Fatalf("an election of 2 s was not outlasted: %v", err)
 	}
 	strict.LoseAnswers(1)
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, add(t.Context(), store, id))
 	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 3 {
 		t.Errorf("%+v, %v, want 3", loaded, err)
 	}

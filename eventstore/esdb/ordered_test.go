@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // cut breaks all connections to a member.
@@ -88,7 +89,7 @@ func inOrder(t *testing.T, c *cluster, m *member, trouble func(*member)) {
 	store := c.open("esdb://" + m.address + "?tls=false")
 	var want []uuid.UUID
 	answered := 0
-	if err := store.Patient(time.Minute).AppendInOrder(ctx, 64, func(yield func(*esdb.Ordered) bool) {
+	must.OK(t, store.Patient(time.Minute).AppendInOrder(ctx, 64, func(yield func(*esdb.Ordered) bool) {
 		for i := range appends {
 			want = append(want, uuid.New())
 			one := single(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), want[i])
@@ -106,9 +107,7 @@ func inOrder(t *testing.T, c *cluster, m *member, trouble func(*member)) {
 				}
 			}
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if got := orderOf(ctx, t, store); answered != appends || !slices.Equal(got, want) {
 		t.Errorf("%d answers, %d events in the log, want %d in their order", answered, len(got), appends)
 	}
@@ -190,9 +189,7 @@ func TestLastRevision(t *testing.T) {
 			store, ctx := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), t.Context()
 			put := func(stream string, expected eventstore.Revision, entries []esdb.Entry) {
 				t.Helper()
-				if _, err := store.AppendEntries(ctx, stream, expected, entries); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(store.AppendEntries(ctx, stream, expected, entries))(t)
 			}
 			metadata := func(stream, data string) {
 				t.Helper()
@@ -223,9 +220,7 @@ func TestLastRevision(t *testing.T) {
 					t.Errorf("%s: %d, %v, want %d", stream, got, err, last)
 				}
 			}
-			if err := store.Tombstone(ctx, "thing-plain"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Tombstone(ctx, "thing-plain"))
 			if _, err := store.LastRevision(ctx, "thing-plain"); !errors.Is(err, eventstore.ErrStreamDeleted) {
 				t.Errorf("a tombstoned stream: %v", err)
 			}

@@ -26,6 +26,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // overTCP is a listener of which the node takes its connections for TCP's, and so asks for TLS.
@@ -41,9 +42,7 @@ func TestRefusal_reported(t *testing.T) {
 	authority.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate().Raw})
-	if err := os.WriteFile(file, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, certificate, 0o600))
 	for name, test := range map[string]struct{ url, want string }{
 		"right":               {"esdb://admin:right@127.0.0.1:2113?tlsCAFile=" + file, ""},
 		"right, by discovery": {"esdb+discover://admin:right@127.0.0.1:2113?tlsCAFile=" + file, ""},
@@ -63,23 +62,17 @@ func TestRefusal_reported(t *testing.T) {
 
 func refused(t *testing.T, secured *tls.Config, url, want string) {
 	t.Helper()
-	n, err := node.Open(node.Config{
+	n := must.Get(node.Open(node.Config{
 		Dir:        "store",
 		FS:         vfs.NewMem(),
 		TLS:        secured,
 		User:       "admin",
 		Password:   "right",
 		GuessDelay: time.Millisecond,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	listener, served := overTCP{newPipes()}, make(chan error, 1)
 	go func() { served <- n.Serve(listener) }()
-	store, err := esdb.OpenDialed(url, listener.dial, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.OpenDialed(url, listener.dial, slog.New(slog.DiscardHandler)))(t)
 	defer func() {
 		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
 			t.Error(err)
@@ -109,9 +102,7 @@ func refused(t *testing.T, secured *tls.Config, url, want string) {
 func TestConnectionStrings(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(empty, []byte("no certificate"), 0o600))
 	for connection, want := range map[string]string{
 		"esdb://localhost:2113?tls=false":                                     "",
 		"esdb://localhost?tls=false":                                          "",
@@ -182,9 +173,7 @@ func TestSlowServer_waitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newPipes()
 		through(t, listener, nil, slog.New(slog.DiscardHandler), func(store *esdb.Store) {
-			if _, err := store.Head(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(store.Head(t.Context()))(t)
 			listener.stall = make(chan struct{})
 			store.Reconnect()
 			slow(t, store, listener.stall)
@@ -273,9 +262,7 @@ func resumed(t *testing.T, store *esdb.Store) {
 		for _, category := range []string{"mine-", "other-", "other-"} {
 			event := eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: bytes.Repeat([]byte(" "), 4<<10)}
 			stream := category + uuid.NewString()
-			if _, err := store.Append(ctx, stream, eventstore.NoStream, []eventstore.Proposed{event}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(store.Append(ctx, stream, eventstore.NoStream, []eventstore.Proposed{event}))(t)
 		}
 	}
 	rest := func(after eventstore.Position) (positions []eventstore.Position, events int) {
@@ -349,10 +336,7 @@ func TestSubscribingBeyondTheEnd(t *testing.T) {
 			store, stream := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), "thing-"+uuid.NewString()
 			add := func(revision eventstore.Revision) eventstore.Position {
 				event := eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`)}
-				appended, err := store.Append(ctx, stream, revision-1, []eventstore.Proposed{event})
-				if err != nil {
-					t.Fatal(err)
-				}
+				appended := must.Get(store.Append(ctx, stream, revision-1, []eventstore.Proposed{event}))(t)
 				return appended.Position
 			}
 			beyond := add(0)

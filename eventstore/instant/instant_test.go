@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon/eventstore/instant"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestTextHasSixDigitsInUTC(t *testing.T) {
@@ -16,10 +17,7 @@ func TestTextHasSixDigitsInUTC(t *testing.T) {
 		"2026-11-21T12:00:00.123456Z":         "2026-11-21T12:00:00.123456Z",
 		"2026-11-21T12:00:00.123456999-00:00": "2026-11-21T12:00:00.123456Z",
 	} {
-		at, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(time.Parse(time.RFC3339Nano, text))(t)
 		data, err := json.Marshal([]*instant.Stamp{instant.Stamped(&at), nil})
 		if instant.Text(at) != want || string(data) != `["`+want+`",null]` || err != nil {
 			t.Errorf("%s became %s and %s, %v", text, instant.Text(at), data, err)

@@ -23,15 +23,13 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // certificate makes a self-signed one for loopback.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: "node"},
@@ -39,20 +37,14 @@ func certificate(t *testing.T) tls.Certificate {
 		NotAfter:     time.Now().Add(time.Hour),
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // listenTCP serves loopback too, and returns the address.
 func (s *server) listenTCP(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	t.Cleanup(func() {
@@ -66,15 +58,9 @@ func (s *server) listenTCP(t *testing.T) string {
 
 func dial(t *testing.T, connection string) *esdb.Client {
 	t.Helper()
-	config, err := esdb.ParseConnectionString(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(esdb.ParseConnectionString(connection))(t)
 	config.Logger = esdb.NoopLogging()
-	client, err := esdb.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(esdb.NewClient(config))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -134,10 +120,7 @@ func TestDiscovery(t *testing.T) {
 
 func rawConnection(t *testing.T, s *server) *grpc.ClientConn {
 	t.Helper()
-	connection, err := grpc.NewClient("unix://"+s.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(grpc.NewClient("unix://"+s.socket, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = connection.Close() })
 	return connection
 }
@@ -151,26 +134,15 @@ func first(trailers metadata.MD, key string) string {
 
 func TestListenUnix_replacesStaleSocket(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "sock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "sock"))(t)
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "s")
-	stale, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stale := must.Get((&net.ListenConfig{}).Listen(t.Context(), "unix", path))(t)
 	if unix, ok := stale.(*net.UnixListener); ok {
 		unix.SetUnlinkOnClose(false)
 	}
-	if err := stale.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n, err := node.Open(node.Config{Dir: filepath.Join(dir, "data")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stale.Close())
+	n := must.Get(node.Open(node.Config{Dir: filepath.Join(dir, "data")}))(t)
 	served := make(chan error, 1)
 	go func() { served <- n.ListenUnix(path) }()
 	s := &server{Node: n, socket: path}
@@ -193,14 +165,9 @@ func TestVerifyChangesNothing(t *testing.T) {
 	client := s.client(t)
 	appendTo(t, client, "s", esdb.NoStream{}, events(20)...)
 	dir := filepath.Join(t.TempDir(), "backup") // its newest events are in the write-ahead log alone
-	if err := s.Backup(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Backup(t.Context(), dir))
 	files := func() (names []string) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(dir))(t)
 		for _, entry := range entries {
 			if info, err := entry.Info(); err == nil && entry.Name() != "LOCK" {
 				names = append(names, fmt.Sprint(entry.Name(), info.Size(), info.ModTime()))
@@ -232,14 +199,9 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 		t.Fatalf("%v, %v", tables, err)
 	}
 	for _, table := range tables {
-		content, err := os.ReadFile(table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(table))(t)
 		content[len(content)/3] ^= 4
-		if err := os.WriteFile(table, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(table, content, 0o600))
 	}
 	if report, err := node.Verify(t.Context(), node.Config{Dir: dir}, nil); err != nil || report.OK() {
 		t.Errorf("verify: %+v, %v", report, err)

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // Clients may leave any number of appends unfinished; an append past its deadline is answered, and costs the others
@@ -29,40 +30,28 @@ import (
 func TestUnfinishedBatches(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{})
-	call, err := streams.NewStreamsClient(rawConnection(t, s)).BatchAppend(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	call := must.Get(streams.NewStreamsClient(rawConnection(t, s)).BatchAppend(t.Context()))(t)
 	const many = 300
 	for i := range many {
 		options := noStream(fmt.Sprintf("s-%d", i))
 		if i == 0 {
 			options.DeadlineOption = &streams.BatchAppendReq_Options_Deadline{Deadline: durationpb.New(time.Millisecond)}
 		}
-		if err := call.Send(&streams.BatchAppendReq{
+		must.OK(t, call.Send(&streams.BatchAppendReq{
 			CorrelationId: batchID(int64(i)), Options: options, ProposedMessages: batchEvents(1, 10),
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
-	late, err := call.Recv()
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := must.Get(call.Recv())(t)
 	if detail := late.GetError().GetDetails(); len(detail) != 1 || !detail[0].MessageIs(&shared.Timeout{}) ||
 		late.GetCorrelationId().String() != batchID(0).String() {
 		t.Errorf("the late one: %+v", late)
 	}
 	for i := range many {
-		if err := call.Send(&streams.BatchAppendReq{
+		must.OK(t, call.Send(&streams.BatchAppendReq{
 			CorrelationId: batchID(int64(i)), ProposedMessages: batchEvents(1, 10), IsFinal: true,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
-	if err := call.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, call.CloseSend())
 	answers := 0
 	for {
 		answer, err := call.Recv()
@@ -137,10 +126,7 @@ func TestFrozenSubscriberIsDropped(t *testing.T) {
 		close(ice.thaw) // or closing waits for it
 		_ = connection.Close()
 	}()
-	call, err := streams.NewStreamsClient(connection).Read(t.Context(), subscription("s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	call := must.Get(streams.NewStreamsClient(connection).Read(t.Context(), subscription("s")))(t)
 	if _, err := call.Recv(); err != nil { // the confirmation
 		t.Fatal(err)
 	}

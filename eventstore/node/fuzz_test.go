@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // fuzzedCall is a call whose client sends given bytes and listens to whatever comes.
@@ -50,10 +52,7 @@ func streamsCall(n *Node, method string, call grpc.ServerStream) error {
 
 func fuzzedNode(f *testing.F) *Node {
 	f.Helper()
-	n, err := Open(Config{Dir: "node", FS: vfs.NewMem()})
-	if err != nil {
-		f.Fatal(err)
-	}
+	n := must.Get(Open(Config{Dir: "node", FS: vfs.NewMem()}))(f)
 	f.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			f.Error(err)
@@ -65,10 +64,7 @@ func fuzzedNode(f *testing.F) *Node {
 func seed(f *testing.F, messages ...proto.Message) {
 	f.Helper()
 	for _, message := range messages {
-		encoded, err := proto.Marshal(message)
-		if err != nil {
-			f.Fatal(err)
-		}
+		encoded := must.Get(proto.Marshal(message))(f)
 		f.Add(encoded)
 	}
 }

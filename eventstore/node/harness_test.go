@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // patience bounds every wait in these tests; nothing takes this long unless it is broken.
@@ -35,21 +36,12 @@ func serve(tb testing.TB, config node.Config) *server {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	n, err := node.Open(config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	n := must.Get(node.Open(config))(tb)
 	// A socket's path may have 107 bytes, and those of test directories are long.
-	dir, err := os.MkdirTemp("", "node")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "node"))(tb)
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "socket")
-	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "unix", socket)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(tb.Context(), "unix", socket))(tb)
 	s := &server{Node: n, socket: socket, done: make(chan error, 1)}
 	go func() { s.done <- n.Serve(listener) }()
 	tb.Cleanup(func() { s.stop(tb) })
@@ -69,16 +61,10 @@ func (s *server) stop(tb testing.TB) {
 // client connects the official client.
 func (s *server) client(tb testing.TB) *esdb.Client {
 	tb.Helper()
-	config, err := esdb.ParseConnectionString("esdb://localhost:2113?tls=false")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	config := must.Get(esdb.ParseConnectionString("esdb://localhost:2113?tls=false"))(tb)
 	config.Address = "unix://" + s.socket
 	config.Logger = esdb.NoopLogging()
-	client, err := esdb.NewClient(config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	client := must.Get(esdb.NewClient(config))(tb)
 	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -120,14 +106,8 @@ func appendTo(
 
 func readAll(tb testing.TB, client *esdb.Client, options esdb.ReadAllOptions, count uint64) []*esdb.ResolvedEvent {
 	tb.Helper()
-	stream, err := client.ReadAll(context.Background(), options, count)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	list, err := drain(stream)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	stream := must.Get(client.ReadAll(context.Background(), options, count))(tb)
+	list := must.Get(drain(stream))(tb)
 	return list
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // filtered begins a subscription to $all, and waits for its confirmation.
@@ -146,10 +147,7 @@ func TestCredentialsComeBeforeMessages(t *testing.T) {
 	})
 	// such calls come through the web server
 	either := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
-	beside, err := grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(either)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	beside := must.Get(grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(either))))(t)
 	t.Cleanup(func() { _ = beside.Close() })
 	large := &streams.AppendReq{Content: &streams.AppendReq_ProposedMessage_{
 		ProposedMessage: &streams.AppendReq_ProposedMessage{Data: make([]byte, 1<<20)},

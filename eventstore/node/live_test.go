@@ -13,6 +13,7 @@ import (
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/must"
 )
 
 // subscription returns the request to subscribe to a stream, or to $all if that is empty.
@@ -38,10 +39,7 @@ func subscription(stream string) *streams.ReadReq {
 
 func watch(ctx context.Context, t *testing.T, s *server, stream string) streams.Streams_ReadClient {
 	t.Helper()
-	call, err := streams.NewStreamsClient(rawConnection(t, s)).Read(ctx, subscription(stream))
-	if err != nil {
-		t.Fatal(err)
-	}
+	call := must.Get(streams.NewStreamsClient(rawConnection(t, s)).Read(ctx, subscription(stream)))(t)
 	return call
 }
 
@@ -103,10 +101,7 @@ func TestStrictRemembersOneStreamOfAnID(t *testing.T) {
 	}
 	total := 0
 	for _, stream := range []string{"s", "t"} {
-		list, err := readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)
 		total += len(list)
 	}
 	if total != 3 {
@@ -191,10 +186,7 @@ func TestReadOnly(t *testing.T) {
 
 func subscribeAll(tb testing.TB, client *esdb.Client, options esdb.SubscribeToAllOptions) *esdb.Subscription {
 	tb.Helper()
-	subscription, err := client.SubscribeToAll(context.Background(), options)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	subscription := must.Get(client.SubscribeToAll(context.Background(), options))(tb)
 	tb.Cleanup(func() { _ = subscription.Close() })
 	return subscription
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // The torture test kills a node with SIGKILL again and again while writers append. Each writer owns a stream and
@@ -48,9 +49,7 @@ func TestTortureChild(t *testing.T) { //nolint:paralleltest // the only test of 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ListenUnix(os.Getenv(tortureSocket)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.ListenUnix(os.Getenv(tortureSocket)))
 }
 
 func startChild(t *testing.T, dir, socket string) *exec.Cmd {
@@ -59,9 +58,7 @@ func startChild(t *testing.T, dir, socket string) *exec.Cmd {
 	child.Env = append(os.Environ(), tortureDir+"="+dir, tortureSocket+"="+socket)
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	child.Stderr, child.Stdout = os.Stderr, os.Stderr
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Start())
 	for deadline := time.Now().Add(patience); ; {
 		connection, err := net.Dial("unix", socket)
 		if err == nil {
@@ -80,10 +77,7 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 	if value, err := strconv.Atoi(os.Getenv(tortureKills)); err == nil {
 		kills = value
 	}
-	base, err := os.MkdirTemp("", "torture")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(os.MkdirTemp("", "torture"))(t)
 	defer func() { _ = os.RemoveAll(base) }()
 	dir, socket := filepath.Join(base, "data"), filepath.Join(base, "s")
 
@@ -99,9 +93,7 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 		child := startChild(t, dir, socket)
 		current.Store(leakClient(t, socket))
 		<-time.After(time.Duration(20+rand.IntN(150)) * time.Millisecond) // #nosec G404 -- a test
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, child.Process.Kill())
 		var killed *exec.ExitError
 		if err := child.Wait(); !errors.As(err, &killed) || killed.Exited() {
 			t.Fatalf("kill %d: the node had ended by itself: %v", kill, err)
@@ -144,15 +136,9 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 // leakClient connects a client that is never closed: calls that hang in it would panic on closing.
 func leakClient(t *testing.T, socket string) *esdb.Client {
 	t.Helper()
-	config, err := esdb.ParseConnectionString("esdb://localhost:2113?tls=false")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(esdb.ParseConnectionString("esdb://localhost:2113?tls=false"))(t)
 	config.Address, config.Logger = "unix://"+socket, esdb.NoopLogging()
-	client, err := esdb.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(esdb.NewClient(config))(t)
 	return client
 }
 

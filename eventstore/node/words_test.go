@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // Clients learn that persistent subscriptions are missing, whether they ask first or not.
@@ -56,11 +57,8 @@ func TestPersistentSubscriptionsAreRefused(t *testing.T) {
 
 func TestFeaturesThatClientsLookFor(t *testing.T) {
 	t.Parallel()
-	said, err := serverfeatures.NewServerFeaturesClient(rawConnection(t, serve(t, node.Config{}))).
-		GetSupportedMethods(t.Context(), &shared.Empty{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(serverfeatures.NewServerFeaturesClient(rawConnection(t, serve(t, node.Config{}))).
+		GetSupportedMethods(t.Context(), &shared.Empty{}))(t)
 	want := map[string]string{
 		"event_store.client.streams.streams/read":        "position events",
 		"event_store.client.streams.streams/batchappend": "deadline_duration",
@@ -84,10 +82,7 @@ func TestOlderClientsRead(t *testing.T) {
 	t.Parallel()
 	client := streams.NewStreamsClient(rawConnection(t, serve(t, node.Config{})))
 	write := func(metadata map[string]string, trailers *metadata.MD) (*streams.AppendResp, error) {
-		call, err := client.Append(t.Context(), grpc.Trailer(trailers))
-		if err != nil {
-			t.Fatal(err)
-		}
+		call := must.Get(client.Append(t.Context(), grpc.Trailer(trailers)))(t)
 		for _, message := range []*streams.AppendReq{
 			{Content: &streams.AppendReq_Options_{Options: &streams.AppendReq_Options{
 				StreamIdentifier:       &shared.StreamIdentifier{StreamName: []byte("s")},
@@ -97,9 +92,7 @@ func TestOlderClientsRead(t *testing.T) {
 				Id: batchID(int64(len(*trailers) + 7)), Metadata: metadata,
 			}}},
 		} {
-			if err := call.Send(message); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, call.Send(message))
 		}
 		return call.CloseAndRecv()
 	}
@@ -109,9 +102,7 @@ func TestOlderClientsRead(t *testing.T) {
 		t.Errorf("%v, trailers %v", err, trailers)
 	}
 	complete := map[string]string{"type": "t", "content-type": "application/json"}
-	if _, err := write(complete, &metadata.MD{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(write(complete, &metadata.MD{}))(t)
 	again, err := write(complete, &metadata.MD{"another": nil})
 	if detail := again.GetWrongExpectedVersion(); err != nil || detail.GetExpectedRevision_20_6_0() != 1<<64-1 {
 		t.Errorf("%v, %v", again, err)
@@ -121,10 +112,7 @@ func TestOlderClientsRead(t *testing.T) {
 // page gets a page, and says which version of HTTP it came by.
 func page(t *testing.T, client *http.Client, url, user string) (code int, text, proto string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	if name, password, ok := strings.Cut(user, ":"); ok {
 		request.SetBasicAuth(name, password)
 	}
@@ -133,10 +121,7 @@ func page(t *testing.T, client *http.Client, url, user string) (code int, text, 
 		t.Fatalf("%s: %v", url, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(body), response.Proto
 }
 
@@ -226,13 +211,8 @@ func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 		&shared.Empty{}); err != nil || len(said.GetMethods()) < 5 {
 		t.Errorf("%v, %v", said, err)
 	}
-	subscription, err := streams.NewStreamsClient(connection).Read(t.Context(), subscription(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := subscription.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	subscription := must.Get(streams.NewStreamsClient(connection).Read(t.Context(), subscription("")))(t)
+	must.Get(subscription.Recv())(t)
 	s.stop(t) // with a call in progress
 }
 
@@ -242,14 +222,9 @@ func TestConnectionsThatSayNothing(t *testing.T) {
 	s := serve(t, node.Config{})
 	at := s.listenTCP(t)
 	for _, begin := range []string{"", "P", "PRI", "PRI * HTTP/2.0\r\n", "GET /info HTTP/1.1\r\n", "\x16\x03\x01\x00"} {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", at))(t)
 		defer func() { _ = conn.Close() }()
-		if _, err := io.WriteString(conn, begin); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, begin))(t)
 	}
 	appendTo(t, dial(t, "esdb://"+at+"?tls=false"), "s", esdb.NoStream{}, events(1)...)
 	if code, _, _ := page(t, browser(t), "http://"+at+"/health/live", ""); code != http.StatusNoContent {

@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/must"
 )
 
 // Start runs a node in memory until the test ends, and connects a store to it.
@@ -46,10 +47,7 @@ func start(t testing.TB, log *slog.Logger, strict *stricttest.Strict) (store *es
 		Logger: log,
 		Quirks: strict,
 	}, socket)
-	store, err := esdb.OpenUnix(socket, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store = must.Get(esdb.OpenUnix(socket, log))(t)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Errorf("close store: %v", err)
@@ -68,14 +66,8 @@ func Serve(t testing.TB, dir, socket string) (stop func()) {
 // Listen runs a node on a port of this machine until the test ends, and returns its address.
 func Listen(t testing.TB, config node.Config) (address string) {
 	t.Helper()
-	n, err := node.Open(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(config))(t)
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(listener) }()
 	t.Cleanup(func() {
@@ -98,10 +90,7 @@ func Strict() *stricttest.Strict {
 
 func serve(t testing.TB, config node.Config, socket string) (stop func()) {
 	t.Helper()
-	n, err := node.Open(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(config))(t)
 	served := make(chan error, 1)
 	go func() { served <- n.ListenUnix(socket) }()
 	return sync.OnceFunc(func() {
@@ -117,10 +106,7 @@ func serve(t testing.TB, config node.Config, socket string) (stop func()) {
 // SocketDir is a directory for sockets: the test's own may have too long a name for one.
 func SocketDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "node"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // Rule is the behaviour of a process manager: given events, then its commands, as the events that they recorded.
@@ -51,10 +52,7 @@ func Record[S, E, C any](
 	t testing.TB, store eventstore.Store, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E,
 ) {
 	t.Helper()
-	loaded, err := a.Load(t.Context(), store, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := must.Get(a.Load(t.Context(), store, id))(t)
 	proposed := make([]eventstore.Proposed, len(events))
 	for i, event := range events {
 		name, data, err := a.Codec.Encode(event)
@@ -63,9 +61,7 @@ func Record[S, E, C any](
 		}
 		proposed[i] = eventstore.Proposed{ID: uuid.New(), Type: name, Data: data}
 	}
-	if _, err := store.Append(t.Context(), a.Stream(id), loaded.Revision, proposed); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Append(t.Context(), a.Stream(id), loaded.Revision, proposed))(t)
 }
 
 // Tombstone deletes a stream as another client of the event store can.
@@ -118,9 +114,7 @@ func Finish(t *testing.T, manager eventstore.ProcessManager) {
 		return
 	}
 	if pending := d.Pending(); pending != nil {
-		if err := pending(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, pending(t.Context()))
 	}
 }
 

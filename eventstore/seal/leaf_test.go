@@ -11,6 +11,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 func recorded() eventstore.Recorded {
@@ -95,10 +96,7 @@ func TestTreeResumes(t *testing.T) {
 	t.Parallel()
 	whole := seal.NewTree()
 	for size := range uint64(100) {
-		resumed, err := seal.ResumeTree(size, whole.Nodes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		resumed := must.Get(seal.ResumeTree(size, whole.Nodes()))(t)
 		leaf := seal.Hash{byte(size)}
 		whole.Append(leaf)
 		resumed.Append(leaf)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // Bench measures the processor time that this process takes for a call: appends of one event to new streams by 1 to 256
@@ -35,9 +36,7 @@ func Bench(b *testing.B, store eventstore.Store) {
 	}
 	const streams = 1000
 	for call := range int64(streams) {
-		if _, err := store.Append(b.Context(), name(call), eventstore.NoStream, proposed(10)); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(store.Append(b.Context(), name(call), eventstore.NoStream, proposed(10)))(b)
 	}
 	for _, writers := range []int{1, 16, 64, 256} {
 		b.Run("append/"+strconv.Itoa(writers), func(b *testing.B) {
@@ -65,9 +64,7 @@ func measure(b *testing.B, n int, work func(context.Context) error) {
 	b.Helper()
 	used := func() time.Duration {
 		var usage syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
 	began := used()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // follow collects the events of the fixture's category after a position, until want have come.
@@ -34,10 +35,7 @@ func (f *fixture) follow(after eventstore.Position, want int) (events []eventsto
 func subscriptions(t *testing.T, store eventstore.Store) {
 	t.Run("from the start, from between, in order", func(t *testing.T) {
 		f := begin(t, store)
-		start, err := store.Head(f.ctx())
-		if err != nil {
-			t.Fatal(err)
-		}
+		start := must.Get(store.Head(f.ctx()))(t)
 		a, b := f.stream(), f.stream()
 		f.append(a, eventstore.NoStream, event("1"))
 		second := f.append(b, eventstore.NoStream, event("2"))
@@ -60,10 +58,7 @@ func subscriptions(t *testing.T, store eventstore.Store) {
 	})
 	t.Run("other categories are filtered out", func(t *testing.T) {
 		f := begin(t, store)
-		start, err := store.Head(f.ctx())
-		if err != nil {
-			t.Fatal(err)
-		}
+		start := must.Get(store.Head(f.ctx()))(t)
 		stranger := &fixture{T: t, store: store, category: f.category + "x"}
 		for range 50 {
 			stranger.append(stranger.stream(), eventstore.NoStream, event("strange"))
@@ -99,10 +94,7 @@ func subscriptions(t *testing.T, store eventstore.Store) {
 	})
 	t.Run("a burst comes whole, to one who reads slowly too", func(t *testing.T) {
 		f := begin(t, store)
-		start, err := store.Head(f.ctx())
-		if err != nil {
-			t.Fatal(err)
-		}
+		start := must.Get(store.Head(f.ctx()))(t)
 		const burst = 500
 		stream := f.stream()
 		ctx, cancel := context.WithCancel(f.ctx())
@@ -131,10 +123,7 @@ func subscriptions(t *testing.T, store eventstore.Store) {
 	})
 	t.Run("from catching up to live, nothing is missed or repeated", func(t *testing.T) {
 		f := begin(t, store)
-		start, err := store.Head(f.ctx())
-		if err != nil {
-			t.Fatal(err)
-		}
+		start := must.Get(store.Head(f.ctx()))(t)
 		const writers, each = 8, 50
 		ctx := f.ctx()
 		var group sync.WaitGroup

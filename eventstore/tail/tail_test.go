@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/eventstore/tail"
 )
 
@@ -77,11 +78,8 @@ func fact() eventstore.Proposed {
 
 func record(t *testing.T, store eventstore.Store, category string) eventstore.Position {
 	t.Helper()
-	done, err := store.Append(t.Context(), eventstore.StreamName(category, uuid.New()), eventstore.NoStream,
-		[]eventstore.Proposed{fact()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(store.Append(t.Context(), eventstore.StreamName(category, uuid.New()), eventstore.NoStream,
+		[]eventstore.Proposed{fact()}))(t)
 	return done.Position
 }
 

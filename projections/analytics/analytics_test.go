@@ -26,6 +26,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/source"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/analytics"
 	"carillon/projections/deliveries"
@@ -79,10 +80,7 @@ func ensure(t *testing.T, pool *pgxpool.Pool) {
 // rows returns what a query finds, without places in the log.
 func rows(t *testing.T, pool *pgxpool.Pool, query string) []string {
 	t.Helper()
-	found, err := pool.Query(t.Context(), "SELECT to_jsonb(q) - 'changed_sequence' FROM ("+query+") q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(pool.Query(t.Context(), "SELECT to_jsonb(q) - 'changed_sequence' FROM ("+query+") q"))(t)
 	lines, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (string, error) {
 		var line json.RawMessage
 		err := row.Scan(&line)
@@ -285,9 +283,7 @@ func TestViewsShowWhatHappened(t *testing.T) {
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y any
-	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)))
 	return cmp.Equal(x, y)
 }
 
@@ -299,9 +295,7 @@ func as(t *testing.T, pool *pgxpool.Pool, role, statement string) error {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+role); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.Exec(t.Context(), "SET LOCAL ROLE "+role))(t)
 	_, err = tx.Exec(t.Context(), statement)
 	return err
 }
@@ -323,9 +317,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	for _, line := range rows(t, pool, `SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
 		WHERE table_schema NOT IN ('pg_catalog', 'information_schema', 'analytics')`) {
 		var table struct{ Name string }
-		if err := json.Unmarshal([]byte(line), &table); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &table))
 		tables = append(tables, table.Name)
 	}
 	if !strings.Contains(strings.Join(tables, " "), "deliveries.deliveries") || len(tables) < 15 {
@@ -405,9 +397,7 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	ensure(t, pool)
 	for i, want := range []int{0, 0, 0, 1, 6, 6, 15, 17} { // one read model after the other
 		p := readModels()[i]
-		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, projections.EnsureSchema(t.Context(), pool, p))
 		if got := rows(t, pool, oids); len(got) != want {
 			t.Errorf("with %s there are %v, want %d", p.Name, got, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -99,9 +100,7 @@ func TestLoginBounds(t *testing.T) {
 		}
 	}
 	conn := connect(t, connection)
-	if _, err := conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER RESET ALL"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER RESET ALL"))(t)
 	settings := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = '"+name+"'")
 	if !strings.Contains(settings[0], "temp_file_limit=256MB") || strings.Contains(settings[0], "search_path") {
 		t.Errorf("settings of the role: %v", settings)
@@ -114,27 +113,18 @@ func TestWatchEndsSessions(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
 	_, connection := newLogin(t, loginsOf(t, pool))
-	if _, err := pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"))(t)
 	holds, reads, idle := connect(t, connection), connect(t, connection), connect(t, connection)
 	elsewhere := connect(t, strings.ReplaceAll(connection, pool.Config().ConnConfig.Database,
 		pgtest.Pool(t).Config().ConnConfig.Database))
 	for conn, statement := range map[*pgx.Conn]string{
 		holds: "SELECT pg_advisory_lock(7)", reads: "BEGIN", elsewhere: "BEGIN",
 	} {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Exec(t.Context(), statement))(t)
 	}
 	// Whatever is listed at once may be of another test: those are left alone.
-	listed, err := analytics.Overdue(t.Context(), pool, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := analytics.EndOverdue(t.Context(), pool, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(analytics.Overdue(t.Context(), pool, 0))(t)
+	must.OK(t, analytics.EndOverdue(t.Context(), pool, slog.New(slog.DiscardHandler)))
 	for conn, want := range map[*pgx.Conn]struct{ overdue, ended bool }{
 		holds:     {true, true},
 		reads:     {true, false},
@@ -155,9 +145,7 @@ func TestAroundGivesWayToReaders(t *testing.T) {
 	pool := made(t)
 	_, connection := newLogin(t, loginsOf(t, pool))
 	reader := connect(t, connection)
-	if _, err := reader.Exec(t.Context(), "BEGIN; SELECT FROM feeds"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(reader.Exec(t.Context(), "BEGIN; SELECT FROM feeds"))(t)
 	replace := func() error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			return analytics.Around(t.Context(), tx, "feeds", func() error { return nil })
@@ -166,9 +154,7 @@ func TestAroundGivesWayToReaders(t *testing.T) {
 	if err := replace(); !errors.Is(err, analytics.ErrInUse) {
 		t.Errorf("while a session reads: %v", err)
 	}
-	if _, err := reader.Exec(t.Context(), "COMMIT"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(reader.Exec(t.Context(), "COMMIT"))(t)
 	if err := replace(); err != nil {
 		t.Error(err)
 	}
@@ -179,14 +165,10 @@ func TestEarlierLogin(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	pool := server.Pool()
-	if err := projecttest.Prepare(t.Context(), pool, readModels()...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, projecttest.Prepare(t.Context(), pool, readModels()...))
 	for _, statement := range []string{"CREATE ROLE " + analytics.Role,
 		"CREATE ROLE ana LOGIN CONNECTION LIMIT 4 IN ROLE " + analytics.Role, "CREATE DATABASE other"} {
-		if _, err := pool.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(pool.Exec(t.Context(), statement))(t)
 	}
 	for _, database := range []string{pool.Config().ConnConfig.Database, "postgres", "other"} {
 		config := pool.Config().ConnConfig.Copy()
@@ -211,9 +193,7 @@ func TestEarlierLogin(t *testing.T) {
 	if listed, err := logins.List(t.Context()); err != nil || !slices.Contains(listed, "ana") {
 		t.Errorf("listed: %v, %v", listed, err)
 	}
-	if err := logins.Delete(t.Context(), "ana"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, logins.Delete(t.Context(), "ana"))
 }
 
 // Without a superuser the login is made, its sessions can be ended, it can be deleted, and the log says what is open.
@@ -221,16 +201,11 @@ func TestLoginWithoutSuperuser(t *testing.T) {
 	t.Parallel()
 	super := pgtest.NewServer(t).Pool()
 	for _, statement := range []string{"CREATE ROLE plain CREATEROLE", "CREATE DATABASE plain OWNER plain"} {
-		if _, err := super.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(super.Exec(t.Context(), statement))(t)
 	}
 	config := super.Config()
 	config.ConnConfig.Database, config.ConnConfig.RuntimeParams["role"] = "plain", "plain"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
 	defer pool.Close()
 	ensure(t, pool)
 	log, out := logged()
@@ -240,9 +215,7 @@ func TestLoginWithoutSuperuser(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	conn := connect(t, connection)
-	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(7)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Exec(t.Context(), "SELECT pg_advisory_lock(7)"))(t)
 	if err := analytics.EndOverdue(t.Context(), pool, log); err != nil {
 		t.Error(err)
 	}
@@ -259,20 +232,14 @@ func TestAnalystIsNoPartOfTheProduct(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
 	name, connection := newLogin(t, loginsOf(t, pool))
-	if _, err := pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"))(t)
 	heard := make(chan string, 100)
 	go pgtest.Locks(t, pool).Listen(t.Context(), "carillon_due", func(payload string) { heard <- payload })
 	<-heard // it listens
 	analyst := connect(t, connection)
-	if _, err := analyst.Exec(t.Context(), "SET application_name = 'carillon locks on host:1'; "+
-		"SELECT pg_advisory_lock(7); NOTIFY carillon_due, 'forged'"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(t.Context(), "NOTIFY carillon_due, 'true'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(analyst.Exec(t.Context(), "SET application_name = 'carillon locks on host:1'; "+
+		"SELECT pg_advisory_lock(7); NOTIFY carillon_due, 'forged'"))(t)
+	must.Get(pool.Exec(t.Context(), "NOTIFY carillon_due, 'true'"))(t)
 	if got := <-heard; got != "true" {
 		t.Errorf("heard %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/analytics"
 	"carillon/projections/deliveries"
@@ -96,10 +97,8 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 	go func() { ended <- runner.Project(running, changed(deliveries.ReadModel)) }()
 	for {
 		var there bool
-		if err := pool.QueryRow(ctx, "SELECT to_regclass('deliveries.of_another_version') IS NOT NULL").
-			Scan(&there); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, pool.QueryRow(ctx, "SELECT to_regclass('deliveries.of_another_version') IS NOT NULL").
+			Scan(&there))
 		if there {
 			break
 		}
@@ -118,10 +117,8 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
-	if _, err := pool.Exec(t.Context(), `DROP VIEW analytics.feedback; CREATE VIEW analytics.feedback AS SELECT 1 AS old;
-		COMMENT ON SCHEMA analytics IS 'of an older version'`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), `DROP VIEW analytics.feedback; CREATE VIEW analytics.feedback AS SELECT 1 AS old;
+		COMMENT ON SCHEMA analytics IS 'of an older version'`))(t)
 	ensure(t, pool)
 	if err := as(t, pool, analytics.Role, "SELECT rating FROM analytics.feedback"); err != nil {
 		t.Error(err)
@@ -137,20 +134,15 @@ func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
 func TestViews_failureDelaysNothing(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t, readModels()...)
-	if _, err := pool.Exec(t.Context(), "DROP SCHEMA analytics CASCADE;"+
-		"DROP VIEW destinations.all_destinations; ALTER TABLE destinations.destinations RENAME name TO title"); err != nil {
-		t.Fatal(err)
-	}
-	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+	must.Get(pool.Exec(t.Context(), "DROP SCHEMA analytics CASCADE;"+
+		"DROP VIEW destinations.all_destinations; ALTER TABLE destinations.destinations RENAME name TO title"))(t)
+	must.OK(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		if err := analytics.Create(t.Context(), tx); !errors.Is(err, analytics.ErrIncomplete) ||
 			!strings.Contains(err.Error(), "success_rates") {
 			t.Errorf("create: %v, want incomplete", err)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	log, out := logged()
 	if err := analytics.Ensure(t.Context(), pool, log); err != nil ||
 		!strings.Contains(out.String(), "deliveries_by_day") {
@@ -169,9 +161,7 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 			})
 		})
 	}
-	if err := remake(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, remake())
 	if got := rows(t, pool, oids); len(got) != len(views) {
 		t.Errorf("views: %v", got)
 	}
@@ -181,23 +171,14 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 func TestViews_busyAnalystDelaysNoStart(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
-	if _, err := pool.Exec(t.Context(), "COMMENT ON SCHEMA analytics IS 'of an older version'"); err != nil {
-		t.Fatal(err)
-	}
-	report, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := report.Exec(t.Context(), "SELECT FROM analytics.feedback"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), "COMMENT ON SCHEMA analytics IS 'of an older version'"))(t)
+	report := must.Get(pool.Begin(t.Context()))(t)
+	must.Get(report.Exec(t.Context(), "SELECT FROM analytics.feedback"))(t)
 	log, out := logged()
 	if err := analytics.Ensure(t.Context(), pool, log); err != nil || !strings.Contains(out.String(), "feedback") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if err := report.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, report.Rollback(t.Context()))
 	ensure(t, pool)
 }
 
@@ -206,20 +187,13 @@ func TestWithoutTheRightToMakeRoles(t *testing.T) {
 	server := pgtest.NewServer(t)
 	super := server.Pool()
 	for _, statement := range []string{"CREATE ROLE plain", "CREATE DATABASE plain OWNER plain"} {
-		if _, err := super.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(super.Exec(t.Context(), statement))(t)
 	}
 	config := super.Config()
 	config.ConnConfig.Database, config.ConnConfig.RuntimeParams["role"] = "plain", "plain"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
 	defer pool.Close()
-	if err := projecttest.Prepare(t.Context(), pool, readModels()...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, projecttest.Prepare(t.Context(), pool, readModels()...))
 	log, out := logged()
 	if err := analytics.Ensure(t.Context(), pool, log); err != nil ||
 		!strings.Contains(out.String(), "CREATE ROLE carillon_analyst") {
@@ -228,9 +202,7 @@ func TestWithoutTheRightToMakeRoles(t *testing.T) {
 	if got := rows(t, pool, oids); len(got) != len(views) {
 		t.Errorf("views: %v", got)
 	}
-	if _, err := super.Exec(t.Context(), "CREATE ROLE "+analytics.Role+"; GRANT "+analytics.Role+" TO plain"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(super.Exec(t.Context(), "CREATE ROLE "+analytics.Role+"; GRANT "+analytics.Role+" TO plain"))(t)
 	ensure(t, pool)
 	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"); err != nil {
 		t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 	"carillon/projections/projecttest"
 )
@@ -42,17 +43,10 @@ func BenchmarkQuestions(b *testing.B) {
 	log := projecttest.New(b, readModels()...)
 	ctx := b.Context()
 	for _, sql := range []string{million, "VACUUM ANALYZE"} {
-		if _, err := log.Database.Exec(ctx, sql); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(log.Database.Exec(ctx, sql))(b)
 	}
-	if err := analytics.Ensure(ctx, log.Database, nil); err != nil {
-		b.Fatal(err)
-	}
-	text, err := os.ReadFile("../../docs/use/analytics.md")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, analytics.Ensure(ctx, log.Database, nil))
+	text := must.Get(os.ReadFile("../../docs/use/analytics.md"))(b)
 	questions := map[string]string{}
 	for _, found := range question.FindAllStringSubmatch(string(text), -1) {
 		if name := strings.Fields(found[1]); strings.Contains(found[1], "analytics.") {
@@ -72,10 +66,7 @@ func BenchmarkQuestions(b *testing.B) {
 		sql := questions[name]
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				rows, err := log.Database.Query(ctx, sql)
-				if err != nil {
-					b.Fatal(err)
-				}
+				rows := must.Get(log.Database.Query(ctx, sql))(b)
 				for rows.Next() { //nolint:revive // how long it takes is the question
 				}
 				if rows.Err() != nil {

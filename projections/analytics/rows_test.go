@@ -21,6 +21,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 	"carillon/projections/projecttest"
 )
@@ -59,20 +60,14 @@ func (c *copied) take(t *testing.T, log *projecttest.Log) {
 	sql := fmt.Sprintf(`SELECT concat_ws(' ', %s), changed_sequence, (to_jsonb(v) - string_to_array('%s', ' '))::text
 		FROM analytics.%s v WHERE changed_sequence > $1 ORDER BY changed_sequence`,
 		strings.Join(of.key, ", "), of.except, c.view)
-	found, err := log.Database.Query(t.Context(), sql, c.since)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(log.Database.Query(t.Context(), sql, c.since))(t)
 	var key, row string
 	var sequence int64
-	_, err = pgx.ForEachRow(found, []any{&key, &sequence, &row}, func() error {
+	must.Get(pgx.ForEachRow(found, []any{&key, &sequence, &row}, func() error {
 		c.rows[key], c.since = row, max(c.since, sequence)
 		c.took[fmt.Sprint(key, " ", sequence)]++
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 }
 
 // check compares the copy with the view.
@@ -261,7 +256,7 @@ func TestDaysGoByIndex(t *testing.T) {
 	for view, column := range map[string]string{
 		"events": "published_at", "deliveries": "created_at", "attempts": "delivery_created_at",
 	} {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		must.OK(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(t.Context(), "SET LOCAL enable_seqscan = off"); err != nil {
 				return err
 			}
@@ -276,10 +271,7 @@ func TestDaysGoByIndex(t *testing.T) {
 				t.Errorf("%s:\n%s", view, plan)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -287,10 +279,8 @@ func TestDaysGoByIndex(t *testing.T) {
 func TestSequenceOfEvents(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO publications.publications (id, type, source, time, published_at, data)
-		VALUES ($1, 'a', '/', now(), '2026-11-29T11:55:50.800858Z', '{}')`, uuid.New()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), `INSERT INTO publications.publications (id, type, source, time, published_at, data)
+		VALUES ($1, 'a', '/', now(), '2026-11-29T11:55:50.800858Z', '{}')`, uuid.New()))(t)
 	at := time.Date(2026, 11, 29, 11, 55, 50, 800_858_000, time.UTC)
 	want := fmt.Sprintf(`{"sequence": "%020d"}`, at.UnixMicro())
 	if got := rows(t, pool, "SELECT sequence FROM analytics.events"); len(got) != 1 || got[0] != want {

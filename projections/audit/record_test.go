@@ -20,6 +20,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 	"carillon/eventstore/instant"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -44,10 +45,7 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 			t.Fatal(category, err)
 		}
 		for i, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(os.ReadFile(file))(t)
 			name := strings.Split(strings.TrimSuffix(filepath.Base(file), ".json"), ".")
 			stream := category
 			if category == "clientcertificate" {
@@ -75,9 +73,7 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 			t.Errorf("%s is described as %q", e.Type, text)
 		}
 		var members map[string]any
-		if err := json.Unmarshal(e.Detail, &members); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(e.Detail, &members))
 		for name := range members {
 			if !strings.Contains(" "+strings.Join(known, " ")+" ", " "+name+" ") {
 				t.Errorf("%s shows %s: %s", e.Type, name, e.Detail)
@@ -179,15 +175,13 @@ func TestRecordByThing(t *testing.T) {
 		"disclosure.shown.v1":           own.String(),
 	}
 	types := func(f query.EntryFilter) (got []string) {
-		if err := q.EachRecordEntry(t.Context(), f, func(e query.RecordEntry) error {
+		must.OK(t, q.EachRecordEntry(t.Context(), f, func(e query.RecordEntry) error {
 			got = append(got, e.Type)
 			if e.Thing != of[e.Type] {
 				t.Errorf("%+v: %s is of %s %s", f, e.Type, e.Kind, e.Thing)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return got
 	}
 	for name, tt := range map[string]struct {
@@ -298,10 +292,7 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	want := []string{
 		`destination.created.v2 {"url": "https://example.org/hook/…aa", "name": "CRM", "status": "enabled", ` +
 			`"headers": {"X-Tenant": "0102"}, "externalId": "crm", "hasHeaders": true}`,

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/auditor"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -63,10 +64,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("token %q at %s: %q, %v, want %q", tt.id, tt.at, hash, err, tt.want)
 		}
 	}
-	list, err := queries.AuditorTokens(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(queries.AuditorTokens(t.Context()))(t)
 	want := []query.AuditorCredential{
 		{Credential: query.Credential{
 			ID:        "anHour00",

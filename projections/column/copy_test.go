@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/column"
 	"carillon/projections/pgtest"
 )
@@ -41,9 +42,7 @@ func TestCopyWritesWhatInsertDoes(t *testing.T) {
 	const columns = "(number integer, id uuid, at timestamptz, bytes bytea, text text, null_number integer, " +
 		"null_id uuid, null_at timestamptz, null_text text)"
 	for _, table := range []string{"copied", "inserted"} {
-		if _, err := pool.Exec(t.Context(), "CREATE TABLE "+table+" "+columns); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(pool.Exec(t.Context(), "CREATE TABLE "+table+" "+columns))(t)
 	}
 	rows := []value{
 		{1, uuid.New(), "one", time.Date(2026, 11, 21, 12, 0, 0, 1000, time.UTC), []byte{0, 1, 255}},

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -78,10 +79,7 @@ func TestFeedAsItChanges(t *testing.T) {
 
 func expectFeed(t *testing.T, queries *query.Queries, want query.Feed) {
 	t.Helper()
-	got, err := queries.Feed(t.Context(), org, want.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(queries.Feed(t.Context(), org, want.ID))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("feed (-want +got):\n%s", diff)
 	}
@@ -190,10 +188,7 @@ func TestAssociations(t *testing.T) {
 
 func expectAssociations(t *testing.T, queries *query.Queries, id uuid.UUID, want ...query.Association) {
 	t.Helper()
-	got, err := queries.Associations(t.Context(), org, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(queries.Associations(t.Context(), org, id))(t)
 	if diff := cmp.Diff(append([]query.Association{}, want...), got); diff != "" {
 		t.Errorf("associations (-want +got):\n%s", diff)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/health"
 	"carillon/projections/projecttest"
 )
@@ -37,10 +38,7 @@ func read(t *testing.T, pool *pgxpool.Pool, destination uuid.UUID) []row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(pgx.CollectRows(rows, pgx.RowToStructByPos[row]))(t)
 	for _, r := range found {
 		for _, at := range []*time.Time{r.Streak, r.LastSuccess, r.LastFailure} {
 			if at != nil {

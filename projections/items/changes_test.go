@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -46,10 +47,7 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 		f.expect(usual(), 1, title)
 		in := usual()
 		in.Source = true
-		page, err := f.Items(t.Context(), org, f.feed, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(f.Items(t.Context(), org, f.feed, in))(t)
 		for _, want := range []string{`"title":"` + title + `"`, `"description":"` + description + `"`,
 			`"source":{"type":"site","url":"` + from + `"}`} {
 			if !strings.Contains(string(page.Items), want) {

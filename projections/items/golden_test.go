@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/item/shape"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -124,29 +125,20 @@ func TestGoldenFiles(t *testing.T) {
 		"items-with-source.json": withSource,
 		"items-legacy.json":      legacy,
 	} {
-		page, err := f.Items(t.Context(), org, f.feed, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(f.Items(t.Context(), org, f.feed, in))(t)
 		aggregatetest.GoldenFile(t, name, page.Items)
 	}
-	single, err := f.Item(t.Context(), org, f.feed, item.ID(f.feed, goldenFull), true, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	single := must.Get(f.Item(t.Context(), org, f.feed, item.ID(f.feed, goldenFull), true, now))(t)
 	aggregatetest.GoldenFile(t, "item-with-source.json", single)
-	added, err := shape.Published(shape.Item{
+	added := must.Get(shape.Published(shape.Item{
 		ID:      item.ID(f.feed, goldenFull),
 		EventID: goldenFull,
 		AddedAt: now,
 		Details: everything(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	aggregatetest.GoldenFile(t, "event.item.added.json", added)
 	moved := everything().Instances[3]
-	changed, err := shape.Changed(item.ID(f.feed, goldenFull), goldenFull, happening.OccurrenceChanged{
+	changed := must.Get(shape.Changed(item.ID(f.feed, goldenFull), goldenFull, happening.OccurrenceChanged{
 		OccurrenceID:   moved.Occurrences[0].ID,
 		InstanceID:     moved.ID,
 		Title:          "Carillon & <friends>",
@@ -155,10 +147,7 @@ func TestGoldenFiles(t *testing.T) {
 		Status:         happening.Rescheduled,
 		PreviousStart:  &published,
 		PreviousStatus: happening.Scheduled,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	aggregatetest.GoldenFile(t, "event.occurrence.changed.json", changed)
 }
 
@@ -248,10 +237,7 @@ func TestAnItemThatComesWhileAnEmptyListIsRead(t *testing.T) {
 			f.add(uuid.New(), on("Jazz", day))
 			f.Project()
 		}}
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pool := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
 		t.Cleanup(pool.Close)
 		f.Queries = &query.Queries{Pool: pool}
 		f.list(usual()) // with it or without, as it comes

@@ -19,6 +19,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/items"
 	"carillon/projections/pgtest"
@@ -243,13 +244,9 @@ func TestRebuild_equalsLive(t *testing.T) {
 		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
 			t.Fatalf("seed %d (-live +built):\n%s", seed, diff)
 		}
-		if _, err := f.Pool.Exec(t.Context(),
-			"UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"); err != nil {
-			t.Fatal(err)
-		}
-		if err := runner.Rebuild(t.Context(), items.ReadModel, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Pool.Exec(t.Context(),
+			"UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"))(t)
+		must.OK(t, runner.Rebuild(t.Context(), items.ReadModel, nil))
 		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
 			t.Fatalf("seed %d (-live +rebuilt):\n%s", seed, diff)
 		}
@@ -274,9 +271,7 @@ func BenchmarkRebuild(b *testing.B) {
 	b.ResetTimer()
 	own, its := usage.Process(), usage.Postgres()
 	for b.Loop() {
-		if err := runner.Rebuild(b.Context(), items.ReadModel, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, runner.Rebuild(b.Context(), items.ReadModel, nil))
 	}
 	events := float64(2*happenings) * float64(b.N)
 	b.ReportMetric(events/b.Elapsed().Seconds(), "events/s")

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -31,12 +32,8 @@ func TestHelper(t *testing.T) {
 	pool := pgtest.Pool(t)
 	var data string
 	var pid int
-	if err := pool.QueryRow(t.Context(), "SELECT current_setting('data_directory')").Scan(&data); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(firstLine(t, filepath.Join(data, "postmaster.pid")), &pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pool.QueryRow(t.Context(), "SELECT current_setting('data_directory')").Scan(&data))
+	must.Get(fmt.Sscan(firstLine(t, filepath.Join(data, "postmaster.pid")), &pid))(t)
 	fmt.Printf("server %d %s\n", pid, data)
 	switch how {
 	case "panic":
@@ -50,10 +47,7 @@ func TestHelper(t *testing.T) {
 
 func firstLine(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	line, _, _ := strings.Cut(string(text), "\n")
 	return line
 }
@@ -64,27 +58,17 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, how := range []string{"pass", "fail", "panic", "wait"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			self := must.Get(os.Executable())(t)
 			cmd := exec.Command(self, "-test.run=^TestHelper$", "-test.v")
 			// The helper must have a separate server.
 			cmd.Env = append(os.Environ(), helperEnv+"="+how, "CARILLON_TEST_DATABASE_URL=")
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(cmd.StdoutPipe())(t)
+			must.OK(t, cmd.Start())
 			var pid int
 			var data string
 			for scan := bufio.NewScanner(out); scan.Scan(); {
 				if n, _ := fmt.Sscanf(scan.Text(), "server %d %s", &pid, &data); n == 2 && how == "wait" {
-					if err := cmd.Process.Kill(); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, cmd.Process.Kill())
 				}
 			}
 			if err := cmd.Wait(); (err == nil) != (how == "pass") {
@@ -127,9 +111,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestLeakOptionsPassOverTheServer(t *testing.T) {
 	// Not parallel: it looks at all goroutines of the process.
 	pool := pgtest.Pool(t)
-	if err := pool.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pool.Ping(t.Context()))
 	pool.Close()
 	if err := goleak.Find(pgtest.LeakOptions()...); err != nil {
 		t.Error(err)
@@ -145,10 +127,7 @@ func TestRunHasTheAddressOfTheOneBefore(t *testing.T) {
 	t.Setenv("TMPDIR", dir) // beside no other run
 	serve := func() *pgtest.Run {
 		t.Helper()
-		run, err := pgtest.Serve(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Get(pgtest.Serve(t.Context()))(t)
 		return run
 	}
 	stop := func(run *pgtest.Run) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // Usage is the processor time of this process and a server. That is steadier than the clock on a machine that others
@@ -27,9 +29,7 @@ func UsageOf(ctx context.Context, tb testing.TB, pool *pgxpool.Pool) Usage {
 	tb.Helper()
 	u := Usage{tb: tb}
 	const first = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)"
-	if err := pool.QueryRow(ctx, first).Scan(&u.postmaster); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, pool.QueryRow(ctx, first).Scan(&u.postmaster))
 	return u
 }
 

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // installation makes a directory with programs that say the given version.
@@ -32,10 +34,7 @@ func installation(t *testing.T, base, says string) string {
 func TestPick(t *testing.T) {
 	t.Parallel()
 	base := reachable(t)
-	run, err := serverAccount("", -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(serverAccount("", -1))(t)
 	var dirs []string
 	for _, says := range []string{"9.6.24", "14.2", "15.18 (Debian 15.18-0+deb12u1)", "17.5", "16.1"} {
 		dirs = append(dirs, installation(t, base, says))
@@ -80,12 +79,8 @@ func TestPick(t *testing.T) {
 func TestClusterOfAMissingVersion(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(reachable(t), "pg")
-	if err := os.MkdirAll(filepath.Join(dir, "pgdata"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "pgdata", "PG_VERSION"), []byte("99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "pgdata"), 0o700))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "pgdata", "PG_VERSION"), []byte("99\n"), 0o600))
 	_, err := Start(t.Context(), Config{Dir: dir})
 	var search *SearchError
 	if !errors.As(err, &search) || search.Want != 99 || len(search.Tried) == 0 {
@@ -102,17 +97,13 @@ func TestClusterOfMissingVersion_putAside(t *testing.T) {
 	srv := start(t, Config{Dir: dir})
 	stop(t, srv)
 	version := filepath.Join(srv.data(), "PG_VERSION")
-	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(version, []byte("99\n"), 0o600))
 	_, err := Start(t.Context(), Config{Dir: dir, Replaceable: func() error { return errors.New("it holds the keys") }})
 	var search *SearchError
 	if !errors.As(err, &search) || !strings.Contains(err.Error(), "it holds the keys") {
 		t.Fatalf("err = %v", err)
 	}
-	if _, err := os.Stat(version); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(os.Stat(version))(t)
 	again := start(t, Config{Dir: dir, Replaceable: func() error { return nil }})
 	if got := ask(t, again, "SELECT 1"); got != "1" {
 		t.Errorf("the new cluster answers %q", got)
@@ -127,9 +118,7 @@ func TestClusterOfMissingVersion_putAside(t *testing.T) {
 func hidden(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(reachable(t), "home")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
 	return dir
 }
 
@@ -169,9 +158,7 @@ func TestRootServesAsTheOwnerOfTheCluster(t *testing.T) {
 	stop(t, again)
 
 	// As a restored backup is.
-	if err := giveTree(srv.data(), account{drop: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, giveTree(srv.data(), account{drop: true}))
 	if got := ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"); got != "42" {
 		t.Errorf("restored by root: n = %q", got)
 	}
@@ -180,13 +167,9 @@ func TestRootServesAsTheOwnerOfTheCluster(t *testing.T) {
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(reachable(t), "pg")
-	if err := os.MkdirAll(filepath.Join(dir, "pgdata"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "pgdata"), 0o700))
 	precious := filepath.Join(dir, "pgdata", "thesis.txt")
-	if err := os.WriteFile(precious, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(precious, []byte("x"), 0o600))
 	_, err := Start(t.Context(), Config{Dir: dir, Elsewhere: reachable(t), Template: template})
 	if err == nil || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("err = %v", err)
@@ -219,13 +202,9 @@ func TestHomesAreToldAndRemoved(t *testing.T) {
 	}
 	stop(t, srv)
 	only(Home{Dir: dir, For: srv.dir})
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(data))
 	only(Home{Dir: dir, For: srv.dir, Left: true})
-	if err := errors.Join(Remove(t.Context(), dir, log), Remove(t.Context(), dir, log)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(Remove(t.Context(), dir, log), Remove(t.Context(), dir, log)))
 	if homes, err := Homes(elsewhere); err != nil || len(homes) != 0 {
 		t.Errorf("afterwards %+v, %v", homes, err)
 	}
@@ -241,12 +220,8 @@ func TestHomesAreToldAndRemoved(t *testing.T) {
 func TestHomes_inADataDirectory(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	if err := os.WriteFile(filepath.Join(base, "admin.token"), []byte("token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(base, "eventstore"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(base, "admin.token"), []byte("token"), 0o600))
+	must.OK(t, os.Mkdir(filepath.Join(base, "eventstore"), 0o700))
 	if homes, err := Homes(base); err != nil || len(homes) != 0 {
 		t.Errorf("listed %+v, %v", homes, err)
 	}

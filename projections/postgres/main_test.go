@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // template keeps one cluster for all tests of the run, so that initdb runs but once or twice.
@@ -58,20 +60,12 @@ func helper(dir string) int {
 // startHelper runs a server under another process; the channel has the output of that process, and ends with it.
 func startHelper(t *testing.T, dir string, env ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self)
 	cmd.Env = append(append(os.Environ(), helperEnv+"="+dir), env...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := make(chan string, 100)
 	go func() {
@@ -97,32 +91,21 @@ func fastDir() string {
 // reachable is a temporary directory that other users can pass into.
 func reachable(t *testing.T) string {
 	t.Helper()
-	base, err := os.MkdirTemp(fastDir(), "pg-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(os.MkdirTemp(fastDir(), "pg-"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(base); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(base, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := filepath.EvalSymlinks(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(base, 0o711))
+	resolved := must.Get(filepath.EvalSymlinks(base))(t)
 	return resolved
 }
 
 func start(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	cfg.Template = template
-	srv, err := Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := must.Get(Start(t.Context(), cfg))(t)
 	t.Cleanup(func() { stop(t, srv) })
 	return srv
 }
@@ -144,10 +127,7 @@ func ask(t *testing.T, srv *Server, sql string) string {
 
 func askAt(t *testing.T, address, sql string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(pgx.Connect(t.Context(), address))(t)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	rows, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
 	if err != nil {

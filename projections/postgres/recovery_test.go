@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // A start right after the kill must not stumble over the server that is shutting down.
@@ -20,9 +22,7 @@ func TestStartRightAfterTheParentWasKilled(t *testing.T) {
 		parent, says := startHelper(t, dir)
 		address := <-says
 		askAt(t, address, "CREATE TABLE IF NOT EXISTS kept (n int); INSERT INTO kept VALUES (1)")
-		if err := parent.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, parent.Process.Kill())
 		_ = parent.Wait() // killed: its lock is free
 		stop(t, start(t, Config{Dir: dir}))
 	}
@@ -59,9 +59,7 @@ func killInitdb(t *testing.T) (dir string, caught bool) {
 		_, over := os.Stat(data)
 		return err == nil && len(left) == 1 || over == nil
 	})
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, parent.Process.Kill())
 	_ = parent.Wait() // killed
 	_, err := os.Stat(data)
 	return dir, os.IsNotExist(err)
@@ -75,17 +73,12 @@ func TestOrphanIsReplaced(t *testing.T) {
 	ask(t, srv, "CREATE TABLE kept AS SELECT 42 AS n")
 	stop(t, srv)
 
-	run, err := serverAccount("", ownerOf(srv.data()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(serverAccount("", ownerOf(srv.data())))(t)
 	orphan := exec.Command(srv.cmd.Path, srv.cmd.Args[1:]...) //nolint:gosec // as Start has run it
 	orphan.Dir = srv.data()
 	orphan.SysProcAttr = run.command(t.Context(), "/", srv.cmd.Path).SysProcAttr
 	dieWithParent(orphan.SysProcAttr, 0)
-	if err := orphan.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, orphan.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- orphan.Wait() }()
 	t.Cleanup(func() { _ = orphan.Process.Kill() })
@@ -114,30 +107,18 @@ func TestStalePIDFile(t *testing.T) {
 	dir := filepath.Join(reachable(t), "pg")
 	srv := start(t, Config{Dir: dir})
 	stop(t, srv)
-	run, err := serverAccount("", ownerOf(srv.data()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(serverAccount("", ownerOf(srv.data())))(t)
 	other := run.command(t.Context(), "/", "/bin/sh", "-c", "echo up; read -r _")
-	hold, err := other.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	hold := must.Get(other.StdinPipe())(t)
+	must.OK(t, other.Start())
 	pidFile := filepath.Join(srv.data(), "postmaster.pid")
 	for name, content := range map[string]string{
 		"another process": strconv.Itoa(other.Process.Pid) + "\n" + srv.data() + "\n",
 		"no process":      "3999999\n" + srv.data() + "\n",
 		"cut short":       "",
 	} {
-		if err := os.WriteFile(pidFile, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := run.give(pidFile); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(pidFile, []byte(content), 0o600))
+		must.OK(t, run.give(pidFile))
 		again, err := Start(t.Context(), Config{Dir: dir})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -161,13 +142,8 @@ func TestDisposableLeavesNothing(t *testing.T) {
 	parent, says := startHelper(t, dir, helperEnv+"_DISPOSABLE=1")
 	address := <-says
 	askAt(t, address, "SELECT 1")
-	pid, err := readPID(filepath.Join(dir, "pgdata", "postmaster.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	pid := must.Get(readPID(filepath.Join(dir, "pgdata", "postmaster.pid")))(t)
+	must.OK(t, parent.Process.Kill())
 	eventually(t, "the server ends", func() bool { return !isPostmaster(pid, filepath.Join(dir, "pgdata")) })
 	eventually(t, "the directory goes", func() bool {
 		_, err := os.Stat(dir)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore/storetest/must"
 )
 
 func TestStopGivesUpWithItsContext(t *testing.T) {
@@ -101,12 +103,8 @@ func TestUnreachableDirectory(t *testing.T) {
 
 	t.Run("a copy gets a cluster of its own", func(t *testing.T) {
 		other := filepath.Join(home, "copy")
-		if err := os.Mkdir(other, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(first.home, filepath.Join(other, homeLink)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(other, 0o700))
+		must.OK(t, os.Symlink(first.home, filepath.Join(other, homeLink)))
 		srv := start(t, Config{Dir: other, Elsewhere: elsewhere})
 		if got := ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"); got != "0" || srv.home == first.home {
 			t.Errorf("the copy uses the cluster of the original")
@@ -115,9 +113,7 @@ func TestUnreachableDirectory(t *testing.T) {
 
 	t.Run("a move takes the cluster along", func(t *testing.T) {
 		moved := filepath.Join(home, "moved")
-		if err := os.Rename(dir, moved); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(dir, moved))
 		srv := start(t, Config{Dir: moved, Elsewhere: elsewhere})
 		if got := ask(t, srv, "SELECT n FROM kept"); got != "42" {
 			t.Errorf("n = %q", got)
@@ -137,12 +133,8 @@ func TestUnreachableDirectory(t *testing.T) {
 
 	t.Run("a lost cluster is made anew", func(t *testing.T) {
 		lost := filepath.Join(home, "lost")
-		if err := os.Mkdir(lost, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(filepath.Join(elsewhere, "nowhere"), filepath.Join(lost, homeLink)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(lost, 0o700))
+		must.OK(t, os.Symlink(filepath.Join(elsewhere, "nowhere"), filepath.Join(lost, homeLink)))
 		if got := ask(t, start(t, Config{Dir: lost, Elsewhere: elsewhere}), "SELECT 1"); got != "1" {
 			t.Error("no server")
 		}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // A server on one directory: it is set up as it has to be, lets its caller in alone, and keeps what it has over a stop
@@ -54,9 +56,7 @@ func TestServer(t *testing.T) {
 	if err := again.Err(); err != nil {
 		t.Errorf("Err while it runs = %v", err)
 	}
-	if err := syscall.Kill(again.cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(again.cmd.Process.Pid, syscall.SIGKILL))
 	<-again.Done()
 	if err := again.Err(); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("Err = %v, want ErrDied with the signal", err)
@@ -93,10 +93,7 @@ func showsSettings(t *testing.T, srv *Server) {
 func letsNoStrangerIn(t *testing.T, srv *Server) {
 	t.Helper()
 	ask(t, srv, "CREATE ROLE stranger LOGIN SUPERUSER")
-	u, err := url.Parse(srv.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(srv.URL()))(t)
 	if _, has := u.User.Password(); has {
 		t.Error("the URL holds a password")
 	}
@@ -112,9 +109,7 @@ func letsNoStrangerIn(t *testing.T, srv *Server) {
 func fullLog(t *testing.T, dir string) (log string) {
 	t.Helper()
 	log = filepath.Join(dir, "postgres.log")
-	if err := os.WriteFile(log, make([]byte, maxLog), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(log, make([]byte, maxLog), 0o600))
 	return log
 }
 
@@ -164,9 +159,7 @@ func TestWatcher(t *testing.T) {
 	dir := t.TempDir()
 	victim := func() (*exec.Cmd, chan error) {
 		cmd := exec.Command("/bin/sh", "-c", `trap 'exit 7' INT; while :; do sleep 0.01; done`)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
@@ -175,9 +168,7 @@ func TestWatcher(t *testing.T) {
 
 	first, ended := victim()
 	gone := filepath.Join(dir, "gone")
-	if err := os.Mkdir(gone, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(gone, 0o700))
 	// The shell may get the signal before its trap stands; both ways it ends.
 	w, err := watch(syscall.SIGINT, first.Process.Pid, filepath.Join(dir, "none"), gone)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
@@ -55,15 +56,10 @@ func TestRows(t *testing.T) {
 			`"source": "https://example.org/research", "feed_id": null, "subject": null, "feed_type": null, `+
 			`"organization": "11111111-1111-4111-8111-111111111111", "published_at": "2026-11-21T12:00:01+00:00"}`)
 	// The bytes are those of the stored event, and nothing between here and there may touch them.
-	event, err := publication.Events.Decode(&log.Events()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	event := must.Get(publication.Events.Decode(&log.Events()[0]))(t)
 	var stored []byte
-	if err := log.Database.QueryRow(t.Context(), "SELECT data FROM publications.publications WHERE id = $1", one).
-		Scan(&stored); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, log.Database.QueryRow(t.Context(), "SELECT data FROM publications.publications WHERE id = $1", one).
+		Scan(&stored))
 	published, ok := event.(publication.Published)
 	if !ok {
 		t.Fatalf("decoded %T", event)

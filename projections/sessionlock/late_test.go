@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/sessionlock"
 )
@@ -49,15 +50,11 @@ func TestLocks_frozenProcess(t *testing.T) {
 	if _, err := mine.TryAcquire(ctx, key); !errors.Is(err, sessionlock.ErrHeld) {
 		t.Fatalf("%v while the other process lives", err)
 	}
-	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	acquire(t, mine, key)
 	t.Logf("taken over after %s", time.Since(stopped)) // within 10 s if the machine isn't busy
-	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Process.Signal(syscall.SIGCONT))
 	if !lines.Scan() || lines.Text() != "lost true" {
 		t.Errorf("when it goes on, the other process says %q", lines.Text())
 	}
@@ -89,14 +86,9 @@ func TestLocks_endLateHolder(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
 	pool := pgtest.Pool(t)
-	silent, err := pgx.Connect(ctx, pool.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(pgx.Connect(ctx, pool.Config().ConnString()))(t)
 	t.Cleanup(func() { _ = silent.Close(context.WithoutCancel(ctx)) })
-	if _, err := silent.Exec(ctx, "SELECT pg_advisory_lock(-7)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(silent.Exec(ctx, "SELECT pg_advisory_lock(-7)"))(t)
 	acquire(t, pgtest.Locks(t, pool), key)
 	if err := silent.Ping(ctx); err == nil {
 		t.Error("the session of the silent one lives on")

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/sessionlock"
 )
@@ -60,19 +61,14 @@ func within(t *testing.T) context.Context {
 
 func acquire(t *testing.T, locks *sessionlock.Locks, key sessionlock.Key) *sessionlock.Lock {
 	t.Helper()
-	lock, err := locks.Acquire(within(t), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(locks.Acquire(within(t), key))(t)
 	return lock
 }
 
 func endSessions(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`))(t)
 }
 
 func lost(t *testing.T, locks ...*sessionlock.Lock) {

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
 	"carillon/aggregates/source"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
@@ -327,10 +328,7 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 		}},
 	} {
 		for _, filter := range filters {
-			list, err := f.Sources(t.Context(), filter)
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(f.Sources(t.Context(), filter))(t)
 			var types []string
 			for _, s := range list {
 				types = append(types, s.Type)
@@ -482,12 +480,10 @@ func TestRetired(t *testing.T) {
 		})
 		f.Project()
 		var retired, added, shown int
-		if err := f.Pool.QueryRow(t.Context(), `SELECT (SELECT happenings FROM sources.retired WHERE source_id = $1),
+		must.OK(t, f.Pool.QueryRow(t.Context(), `SELECT (SELECT happenings FROM sources.retired WHERE source_id = $1),
 			(SELECT added FROM sources.attachments WHERE source_id = $1),
 			(SELECT count(*) FROM sources.shown WHERE happening_id = $2)`, f.id, other).
-			Scan(&retired, &added, &shown); err != nil {
-			t.Fatal(err)
-		}
+			Scan(&retired, &added, &shown))
 		counts[i] = []int{retired, added, shown}
 	}
 	if diff := cmp.Diff([2][]int{{2, 3, 0}, {2, 3, 0}}, counts); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item/shape"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -33,10 +34,7 @@ func bare() shape.Item {
 
 func rendered(t *testing.T, render func(shape.Item) ([]byte, error), i shape.Item) string {
 	t.Helper()
-	data, err := render(i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(render(i))(t)
 	return string(data)
 }
 
@@ -61,10 +59,7 @@ func TestSource(t *testing.T) {
 
 func TestPublishedMatchesCatalog(t *testing.T) {
 	t.Parallel()
-	types, err := catalog.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	types := must.Get(catalog.New())(t)
 	end := noon.Add(time.Hour)
 	i := bare()
 	i.Details.Time = happening.Time{TemporalPattern: happening.Recurring, Timezone: "Europe/Rome"}
@@ -84,9 +79,7 @@ func TestPublishedMatchesCatalog(t *testing.T) {
 	var got struct {
 		Occurrences []map[string]any
 	}
-	if err := json.Unmarshal([]byte(data), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(data), &got))
 	want := []map[string]any{
 		{"id": id.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z",
 			"endDateTime": "2026-11-21T13:00:00.000000Z", "status": "scheduled"},
@@ -111,10 +104,7 @@ func TestPublishedIsBounded(t *testing.T) {
 
 func TestChangedOccurrence(t *testing.T) {
 	t.Parallel()
-	types, err := catalog.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	types := must.Get(catalog.New())(t)
 	end := noon.Add(time.Hour)
 	for want, c := range map[string]happening.OccurrenceChanged{
 		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","title":"Concert",` +
@@ -140,10 +130,7 @@ func TestChangedOccurrence(t *testing.T) {
 			PreviousStart: &end,
 		},
 	} {
-		data, err := shape.Changed(id, event, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(shape.Changed(id, event, c))(t)
 		if diff := cmp.Diff(want, string(data)); diff != "" {
 			t.Errorf("changed (-want +got):\n%s", diff)
 		}
@@ -165,16 +152,11 @@ func TestLocationHasDisplayAddress(t *testing.T) {
 		"45.500000, -9.250000": {Coordinates: &happening.Coordinates{Lat: 45.5, Lng: -9.25}},
 		"Online":               {Online: &happening.Online{URL: "https://example.org"}, DisplayAddress: " "},
 	} {
-		data, err := shape.Current(shape.Item{Details: happening.Details{Location: location}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(shape.Current(shape.Item{Details: happening.Details{Location: location}}))(t)
 		var shown struct {
 			Location *struct{ DisplayAddress string }
 		}
-		if err := json.Unmarshal(append(data, '}'), &shown); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(append(data, '}'), &shown))
 		if none := want == "" || want == "-"; none != (shown.Location == nil) ||
 			!none && shown.Location.DisplayAddress != want {
 			t.Errorf("want %q: %s", want, data)

@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/storetest/must"
 )
 
 // answering runs a server that answers as the API does, and returns its address and the last request.
@@ -62,10 +63,7 @@ func TestCallReturnsTheServersError(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	other, _ := answering(t, http.StatusOK, `<html>`)
-	client, err = apiclient.Open(&config.API{HTTPAddr: other, APIKey: "ck_1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client = must.Get(apiclient.Open(&config.API{HTTPAddr: other, APIKey: "ck_1"}))(t)
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "not as Carillon does") {
 		t.Errorf("another program: %v", err)
@@ -79,14 +77,9 @@ func TestOpenFindsTheDevelopmentKey(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "CARILLON_API_KEY") {
 		t.Errorf("without a key: %v", err)
 	}
-	if err := dev.KeepKey(dir, "ck_2"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dev.KeepKey(dir, "ck_2"))
 	address, got := answering(t, http.StatusOK, `{"success":true}`)
-	client, err := apiclient.Open(&config.API{HTTPAddr: address, DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(apiclient.Open(&config.API{HTTPAddr: address, DataDir: dir}))(t)
 	err = client.Call(t.Context(), http.MethodDelete, "/", nil, nil)
 	if err != nil || got.Header.Get("Authorization") != "Bearer ck_2" {
 		t.Errorf("%v, %v", got.Header, err)

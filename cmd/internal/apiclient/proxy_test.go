@@ -3,14 +3,13 @@ package apiclient
 import (
 	"net/http"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 func TestClientsUseTheProxy(t *testing.T) {
 	t.Parallel()
-	api, err := New("http://api.example", "key", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(New("http://api.example", "key", ""))(t)
 	for _, client := range []*Client{api, NewAdmin("http://admin.example", "token")} {
 		transport, ok := client.http.Transport.(*http.Transport)
 		if !ok || transport.Proxy == nil {

@@ -12,6 +12,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestHostileBackupDirectory: a backup writes through no link, and into nothing that another user owns or may write to.
@@ -48,10 +49,8 @@ func TestHostileBackupDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, other := filepath.Join(t.TempDir(), "backup"), t.TempDir()
-			if err := errors.Join(os.WriteFile(filepath.Join(other, "theirs"), []byte("theirs"), 0o600),
-				prepare(dir, other)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(os.WriteFile(filepath.Join(other, "theirs"), []byte("theirs"), 0o600),
+				prepare(dir, other)))
 			in := Installation{Config: config.Config{
 				DataDir:   t.TempDir(),
 				MasterKey: config.Secret(base64.StdEncoding.EncodeToString(make([]byte, 32))),
@@ -79,9 +78,7 @@ func TestPartialFileIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = left.Close() }()
-	if err := whole(path, func(w io.Writer) error { _, err := io.WriteString(w, "ours"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, whole(path, func(w io.Writer) error { _, err := io.WriteString(w, "ours"); return err }))
 	if text, err := io.ReadAll(left); err != nil || len(text) > 0 {
 		t.Errorf("it reads %q, %v", text, err)
 	}

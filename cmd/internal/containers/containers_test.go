@@ -23,6 +23,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 )
 
 // installation is Postgres, a server and a receiver, each in a container of its own.
@@ -260,17 +261,12 @@ func TestImage(t *testing.T) {
 		t.Fatalf("no webhook: %v", err)
 	}
 
-	inspected, err := server.Inspect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	inspected := must.Get(server.Inspect(t.Context()))(t)
 	if inspected.Config.User != "65532:65532" || !inspected.HostConfig.ReadonlyRootfs {
 		t.Errorf("runs as %q, read-only root %t", inspected.Config.User, inspected.HostConfig.ReadonlyRootfs)
 	}
 	limit := 30 * time.Second
-	if err := server.Stop(t.Context(), &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Stop(t.Context(), &limit))
 	state, err := server.State(t.Context())
 	if err != nil || state.ExitCode != 0 {
 		logs, _ := server.Logs(t.Context())

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/testcontainers/testcontainers-go"
+
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -39,9 +41,7 @@ func needImages(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	dockerfile := "FROM scratch\nCOPY receiver /receiver\nENTRYPOINT [\"/receiver\"]\n"
-	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600))
 	for _, arguments := range [][]string{
 		{"docker", "version"},
 		{"make", "-C", "../../..", "image", "IMAGE=" + carillonImage},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestKeyIsKeptAndPrivate(t *testing.T) {
@@ -19,14 +20,12 @@ func TestKeyIsKeptAndPrivate(t *testing.T) {
 	if _, err := dev.ReadKey(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a key before there is one: %v", err)
 	}
-	if err := dev.KeepKey(dir, "ck_12345678_secret"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dev.KeepKey(dir, "ck_12345678_secret"))
 	key, err := dev.ReadKey(dir)
 	if err != nil || key != "ck_12345678_secret" {
 		t.Fatalf("key = %q, %v", key, err)
 	}
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
@@ -35,27 +34,15 @@ func TestKeyIsKeptAndPrivate(t *testing.T) {
 			t.Errorf("%s is open to others: %s", path, info.Mode())
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestAuthorityTrustedOnLoopback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	authority, err := dev.EnsureAuthority(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := dev.EnsureAuthority(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := again.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := must.Get(dev.EnsureAuthority(dir))(t)
+	again := must.Get(dev.EnsureAuthority(dir))(t)
+	certificate := must.Get(again.Certificate())(t)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
@@ -65,24 +52,15 @@ func TestAuthorityTrustedOnLoopback(t *testing.T) {
 		MinVersion: tls.VersionTLS12,
 	}}}
 	defer client.CloseIdleConnections()
-	response, err := client.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Get(server.URL))(t)
+	must.OK(t, response.Body.Close())
 }
 
 func TestDamagedAuthorityIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := dev.EnsureAuthority(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "development", "ca.pem"), []byte("rubbish"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(dev.EnsureAuthority(dir))(t)
+	must.OK(t, os.WriteFile(filepath.Join(dir, "development", "ca.pem"), []byte("rubbish"), 0o600))
 	if _, err := dev.EnsureAuthority(dir); err == nil {
 		t.Error("rubbish was taken for an authority")
 	}

@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/suite"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
@@ -38,32 +39,22 @@ func patient(t *testing.T) *doctor.Patient {
 	cfg.EventStoreURL = config.Address("esdb://" + nodetest.Listen(t, node.Config{Dir: t.TempDir()}) + "?tls=false")
 	cfg.KeyStore = config.Address(t.TempDir())
 	cfg.DeliveryAllowCIDRs = nil
-	if err := cfg.EnsureSecrets(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cfg.EnsureSecrets())
 	return &doctor.Patient{Config: cfg, Now: time.Now}
 }
 
 // certificate writes one that is valid for a name within a time, and its key's file.
 func certificate(t *testing.T, name string, from, until time.Time) (file string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	made := must.Get(x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		NotBefore:    from,
 		NotAfter:     until,
 		DNSNames:     []string{name},
-	}, &x509.Certificate{SerialNumber: big.NewInt(1)}, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, &x509.Certificate{SerialNumber: big.NewInt(1)}, &key.PublicKey, key))(t)
 	file = filepath.Join(t.TempDir(), "cert.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made}), 0o600))
 	return file
 }
 
@@ -178,9 +169,7 @@ func TestExamine(t *testing.T) {
 			fault: "the master key is gone",
 			plant: func(t *testing.T, p *doctor.Patient) {
 				p.Config.MasterKey = ""
-				if err := os.Remove(filepath.Join(p.Config.DataDir, config.MasterKeyFile)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Remove(filepath.Join(p.Config.DataDir, config.MasterKeyFile)))
 			},
 			check: "master key",
 			state: doctor.Failed,
@@ -190,9 +179,7 @@ func TestExamine(t *testing.T) {
 			fault: "the copy of the data keys has others",
 			plant: func(t *testing.T, p *doctor.Patient) {
 				other := custody.InDir(p.Config.KeyStore.Reveal())
-				if err := other.Fill(t.Context(), map[uuid.UUID][]byte{uuid.New(): []byte("wrapped")}); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, other.Fill(t.Context(), map[uuid.UUID][]byte{uuid.New(): []byte("wrapped")}))
 			},
 			check: "data keys",
 			state: doctor.Warning,
@@ -274,9 +261,7 @@ func TestExamine(t *testing.T) {
 			plant: func(t *testing.T, p *doctor.Patient) {
 				p.Backups = t.TempDir()
 				made := []byte(`{"madeAt":"` + now.Add(-50*time.Hour).UTC().Format(time.RFC3339) + `"}`)
-				if err := os.WriteFile(filepath.Join(p.Backups, "backup.json"), made, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(p.Backups, "backup.json"), made, 0o600))
 			},
 			check: "backup",
 			state: doctor.Warning,

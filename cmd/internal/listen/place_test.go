@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/apiclient"
+	"carillon/eventstore/storetest/must"
 )
 
 // without returns a client of a server that has no destination. It calls asked with the path of each request.
@@ -21,10 +22,7 @@ func without(t *testing.T, asked func(path string)) *apiclient.Client {
 		_, _ = w.Write([]byte(`{"success":false,"error":{"code":"NOT_FOUND","message":"destination not found"}}`))
 	}))
 	t.Cleanup(server.Close)
-	api, err := apiclient.New(server.URL, "ck_1", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(apiclient.New(server.URL, "ck_1", ""))(t)
 	return api
 }
 
@@ -92,10 +90,7 @@ func TestTakePlace_oneAtATime(t *testing.T) {
 	})
 	l := &listener{Options: Options{API: api, LockDir: t.TempDir()}}
 	for _, i := range []int{2, 3} { // of listeners that run
-		p, err := l.lockPlace(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(l.lockPlace(i))(t)
 		defer p.release()
 	}
 	taken := make(chan *place)

@@ -10,6 +10,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/storetest/must"
 )
 
 // typed uses the types of both documents as openapi-typescript makes them.
@@ -43,17 +44,10 @@ func TestTypeScriptTypesCompile(t *testing.T) {
 		}
 	}
 	for name, document := range map[string]func() ([]byte, error){"public": httpapi.OpenAPI, "admin": adminapi.OpenAPI} {
-		content, err := document()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+".json"), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(document())(t)
+		must.OK(t, os.WriteFile(filepath.Join(dir, name+".json"), content, 0o600))
 		run("openapi-typescript", name+".json", "--output", name+".d.ts")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "used.ts"), []byte(typed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "used.ts"), []byte(typed), 0o600))
 	run("tsc", "--strict", "--noEmit", "used.ts", "public.d.ts", "admin.d.ts")
 }

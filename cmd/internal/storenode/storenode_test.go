@@ -29,6 +29,7 @@ import (
 	"carillon/cmd/internal/storenode"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/must"
 )
 
 var silent = slog.New(slog.DiscardHandler)
@@ -109,20 +110,12 @@ func TestReadOnlyNode(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
 	url, stop := runIn(t, dir, storenode.Settings{Addr: "127.0.0.1:0"})
-	if err := use(t, url); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, use(t, url))
 	stop()
 	files := func() (list []string) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(dir))(t)
 		for _, entry := range entries {
-			info, err := entry.Info()
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(entry.Info())(t)
 			if entry.Name() != "LOCK" {
 				list = append(list, fmt.Sprintf("%s %d %v", entry.Name(), info.Size(), info.ModTime()))
 			}
@@ -131,10 +124,7 @@ func TestReadOnlyNode(t *testing.T) {
 	}
 	before := files()
 	url, stop = runIn(t, dir, storenode.Settings{Addr: "127.0.0.1:0", ReadOnly: true})
-	store, err := esdb.Open(url, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.Open(url, silent))(t)
 	defer func() { _ = store.Close() }()
 	events := 0
 	for _, err := range store.Read(t.Context(), "thing-1", 0) {
@@ -162,9 +152,7 @@ func TestTLSAndPassword(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
 	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("sesame seeds\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(password, []byte("sesame seeds\n"), 0o600))
 	said := run(t, storenode.Settings{
 		Addr:         "0.0.0.0:0",
 		TLSCert:      cert,
@@ -172,10 +160,7 @@ func TestTLSAndPassword(t *testing.T) {
 		User:         "admin",
 		PasswordFile: password,
 	})
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	if !strings.HasPrefix(said, "esdb://admin:PASSWORD@"+host+":") || strings.Contains(said, "sesame") {
 		t.Fatalf("connection string %s", said)
 	}
@@ -293,10 +278,7 @@ func certificate(t *testing.T) (cert, key string) {
 
 func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "node"},
@@ -307,23 +289,15 @@ func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	pkcs8 := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for file, block := range map[string]*pem.Block{
 		cert: {Type: "CERTIFICATE", Bytes: der},
 		key:  {Type: "PRIVATE KEY", Bytes: pkcs8},
 	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestSwitchedOn(t *testing.T) {
@@ -70,10 +71,7 @@ func TestTracingHidesSecrets(t *testing.T) {
 	for _, endpoint := range []string{server.URL + "/" + secret, "http://127.0.0.1:1/" + secret} {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
 		var logged bytes.Buffer
-		tracing, err := Open(t.Context(), "test", slog.New(slog.NewTextHandler(&logged, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracing := must.Get(Open(t.Context(), "test", slog.New(slog.NewTextHandler(&logged, nil))))(t)
 		_, span := tracing.tracer.Start(t.Context(), "span")
 		span.End()
 		if err := tracing.provider.ForceFlush(t.Context()); err != nil {
@@ -125,9 +123,7 @@ func TestStoreMarksSampledAppends(t *testing.T) {
 	proposed := []eventstore.Proposed{{ID: uuid.New(), Metadata: []byte(`{"actor":"me","schemaVersion":1}`)}}
 	untraced := func(ctx context.Context) {
 		t.Helper()
-		if _, err := store.Append(ctx, "item-1", eventstore.NoStream, proposed); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Append(ctx, "item-1", eventstore.NoStream, proposed))(t)
 		if &backend.last[0] != &proposed[0] || len(spans.GetSpans()) != 0 {
 			t.Errorf("events = %+v, spans = %v", backend.last, spans.GetSpans())
 		}

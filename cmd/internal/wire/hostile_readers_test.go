@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/must"
 )
 
 // pipe is a listener that has one connection.
@@ -58,9 +59,7 @@ func TestHostileCallerThatDoesNotRead(t *testing.T) {
 				go func() { _ = server.Serve(listener) }()
 				here, there := net.Pipe()
 				listener.conn <- there
-				if _, err := here.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(here.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")))(t)
 				read := make(chan int)
 				go func() {
 					all, part := 0, make([]byte, 32<<10)

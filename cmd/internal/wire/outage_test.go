@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // While the event store is away, refused requests are one line a minute, which says how many they were. Faults of ours
@@ -24,10 +25,7 @@ import (
 func TestRequestsOfAnOutageAreALineAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 		defer func() { _ = file.Close() }()
 		answer := wire.AccessLog(config.Logging{LogFormat: "text"}.Logger(file), func(string, string, int, time.Duration) {})
 		ask := func(failure error) {
@@ -46,10 +44,7 @@ func TestRequestsOfAnOutageAreALineAMinute(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute) //nolint:forbidigo // the clock of the test
 		synctest.Wait()
-		written, err := os.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must.Get(os.ReadFile(file.Name()))(t)
 		text := string(written)
 		if n := strings.Count(text, "status=503"); n != 2 || !strings.Contains(text, fmt.Sprintf("repeated=%d", asked-1)) {
 			t.Errorf("%d lines of %d refused requests, want 2:\n%s", n, asked, text)

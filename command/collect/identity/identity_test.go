@@ -8,14 +8,12 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/must"
 )
 
 func parse(t *testing.T, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(text))(t)
 	return u
 }
 

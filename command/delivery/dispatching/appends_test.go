@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/must"
 )
 
 // heldUp are appends that end when the test lets them.
@@ -53,9 +54,7 @@ func (h *heldUp) take(t *testing.T, of uuid.UUID, deliveries int) *fanOut {
 	h.mu.Lock()
 	h.let[f] = make(chan error, 1)
 	h.mu.Unlock()
-	if err := h.add(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.add(t.Context(), f))
 	return f
 }
 

@@ -17,6 +17,7 @@ import (
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -93,9 +94,7 @@ func TestDispatchers_oneSends(t *testing.T) {
 	id, _ := r.published()
 	batch := r.Events(eventstore.Start, (&Dispatcher{}).Traits().Filter)
 	for _, handoff := range []sending.Handoff{theirs, mine} {
-		if err := New(r.Store, handoff).React(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, New(r.Store, handoff).React(t.Context(), batch))
 	}
 	if len(theirs.taken) != 1 || theirs.taken[0].ID != dispatch.DeliveryID(id, hook) || len(theirs.withdrew) > 0 {
 		t.Errorf("the first sends %+v, and withdraws %+v", theirs.taken, theirs.withdrew)
@@ -114,9 +113,7 @@ func TestDispatcher_replayedIsLeftToClaims(t *testing.T) {
 	handoff := &taking{worker: 1, until: noon.Add(time.Hour)}
 	d := New(r.Store, handoff)
 	d.Begin(batch[len(batch)-1].Position)
-	if err := d.React(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.React(t.Context(), batch))
 	if len(handoff.taken) != 0 {
 		t.Errorf("sends %+v", handoff.taken)
 	}

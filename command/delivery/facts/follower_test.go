@@ -16,6 +16,7 @@ import (
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -46,10 +47,7 @@ func follower(store eventstore.Store, vault Vault) *Follower {
 
 func execute(t *testing.T, store eventstore.Store, id uuid.UUID, command destination.Command) eventstore.Position {
 	t.Helper()
-	out, err := destination.Aggregate.Execute(t.Context(), store, id, command, destination.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(destination.Aggregate.Execute(t.Context(), store, id, command, destination.Options{}))(t)
 	return out.Position
 }
 
@@ -184,9 +182,7 @@ func TestCacheForgetsWhatChanged(t *testing.T) {
 	r.read = reading
 	get(8)
 	for range 2 * maxCached {
-		if _, err := r.get(t.Context(), uuid.New()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.get(t.Context(), uuid.New()))(t)
 	}
 	if n := r.values.Len(); n != maxCached {
 		t.Errorf("%d remembered", n)

@@ -25,6 +25,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // keys is a store of data keys.
@@ -78,11 +79,8 @@ func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
 
 func (s *shop) organization() uuid.UUID {
 	s.Helper()
-	made, err := s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"},
-		command.RegisterOrganization{Name: "O"})
-	if err != nil {
-		s.Fatal(err)
-	}
+	made := must.Get(s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"},
+		command.RegisterOrganization{Name: "O"}))(s)
 	return made.ID
 }
 
@@ -90,20 +88,15 @@ func (s *shop) organization() uuid.UUID {
 func (s *shop) set(organization uuid.UUID, name string) clientcertificate.Certificate {
 	s.Helper()
 	pair := s.authority.Issue(name, nil)
-	set, err := s.commands.SetClientCertificate(s.Context(), command.Caller{Actor: "operator:ann"},
-		command.SetClientCertificate{Organization: organization, Certificate: pair.Chain, PrivateKey: pair.Key})
-	if err != nil {
-		s.Fatal(err)
-	}
+	set := must.Get(s.commands.SetClientCertificate(s.Context(), command.Caller{Actor: "operator:ann"},
+		command.SetClientCertificate{Organization: organization, Certificate: pair.Chain, PrivateKey: pair.Key}))(s)
 	return set.Value.Certificate
 }
 
 func (s *shop) remove(organization uuid.UUID) {
 	s.Helper()
-	if _, err := s.commands.RemoveClientCertificate(s.Context(), command.Caller{},
-		command.RemoveClientCertificate{Organization: organization}); err != nil {
-		s.Fatal(err)
-	}
+	must.Get(s.commands.RemoveClientCertificate(s.Context(), command.Caller{},
+		command.RemoveClientCertificate{Organization: organization}))(s)
 }
 
 // process is one that sends.
@@ -116,10 +109,7 @@ type process struct {
 // process makes one, with keys of its own in memory, and follows the events if requested.
 func (s *shop) process(follows bool) *process {
 	s.Helper()
-	vault, err := sealing.NewVault(s.keys, make([]byte, 32))
-	if err != nil {
-		s.Fatal(err)
-	}
+	vault := must.Get(sealing.NewVault(s.keys, make([]byte, 32)))(s)
 	pool := x509.NewCertPool()
 	pool.AddCert(s.receiver.Certificate())
 	connect := func(shown *tls.Certificate) *http.Transport {
@@ -342,11 +332,8 @@ func TestHostileLossOfAKey(t *testing.T) {
 			ours, theirs := s.organization(), s.organization()
 			pair := s.authority.Issue("ours", nil)
 			set := func() command.Result[clientcertificate.State] {
-				set, err := s.commands.SetClientCertificate(t.Context(), command.Caller{},
-					command.SetClientCertificate{Organization: ours, Certificate: pair.Chain, PrivateKey: pair.Key})
-				if err != nil {
-					t.Fatal(err)
-				}
+				set := must.Get(s.commands.SetClientCertificate(t.Context(), command.Caller{},
+					command.SetClientCertificate{Organization: ours, Certificate: pair.Chain, PrivateKey: pair.Key}))(t)
 				return set
 			}
 			first := set()
@@ -354,9 +341,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 				t.Error("set again, it is another one")
 			}
 			s.set(theirs, "theirs")
-			if err := lose(s, first.Value.Certificate); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, lose(s, first.Value.Certificate))
 			s.commands.Vault, _ = sealing.NewVault(s.keys, make([]byte, 32)) // of a process that has it not in memory
 			p := s.process(true)
 			if _, err := p.facts.Connections(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
@@ -389,10 +374,7 @@ func TestHostileNumberOfCertificates(t *testing.T) {
 		return &connections{Transport: &http.Transport{}}, nil
 	}, (*connections).retire)
 	next := func() *connections {
-		kept, err := c.get(t.Context(), uuid.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(c.get(t.Context(), uuid.New()))(t)
 		return kept
 	}
 	c.follow(true)

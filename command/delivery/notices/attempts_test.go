@@ -20,6 +20,7 @@ import (
 	"carillon/command/delivery/notices"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/must"
 )
 
 // A destination fails at half of what disables it, rounded up, once until a success, also when each attempt is seen by
@@ -34,9 +35,7 @@ func TestNoticesFailingOnceAStreak(t *testing.T) {
 		see := func() (failing bool) {
 			before, h := r.headOf(t), begin()
 			for _, row := range saved {
-				if err := h.Restore(row); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, h.Restore(row))
 			}
 			h.Begin(before)
 			err := h.React(t.Context(), r.Events(seen, h.Traits().Filter))
@@ -68,10 +67,7 @@ func TestNoticesFailingOnceAStreak(t *testing.T) {
 
 func (r rule) headOf(t *testing.T) eventstore.Position {
 	t.Helper()
-	head, err := r.Store.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(r.Store.Head(t.Context()))(t)
 	return head
 }
 
@@ -127,10 +123,8 @@ func (r rule) answersEvent(t *testing.T, o delivery.Outcome) (event, of, attempt
 		Data:     data,
 		Metadata: metadata,
 	}
-	if _, err := r.Store.Append(t.Context(), delivery.Aggregate.Stream(of), eventstore.NoStream,
-		[]eventstore.Proposed{attempted}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Store.Append(t.Context(), delivery.Aggregate.Stream(of), eventstore.NoStream,
+		[]eventstore.Proposed{attempted}))(t)
 	return event, of, attempt
 }
 
@@ -149,9 +143,7 @@ func (r rule) dataAfter(t *testing.T, before eventstore.Position, to uuid.UUID) 
 		}
 		var data notices.Data
 		var members map[string]any
-		if err := errors.Join(json.Unmarshal(p.Data, &data), json.Unmarshal(p.Data, &members)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(json.Unmarshal(p.Data, &data), json.Unmarshal(p.Data, &members)))
 		for _, notice := range catalog.Notices {
 			got := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(name string) bool {
 				return slices.Contains([]string{"organizationId", "destinationId", "count", "message", "where"}, name)
@@ -229,7 +221,7 @@ func TestNoticesOfEarlierVersionGoOn(t *testing.T) {
 	r := noticed(t)
 	_, of, attempt := r.answersEvent(t, delivery.Outcome{FailureReason: delivery.FailureTimeout})
 	id := uuid.NewSHA1(attempt, []byte(catalog.DeliveryExhausted))
-	if _, err := publication.Aggregate.Execute(t.Context(), r.Store, id, publication.Publish{
+	must.Get(publication.Aggregate.Execute(t.Context(), r.Store, id, publication.Publish{
 		Published: publication.Published{
 			Organization: hall,
 			Type:         catalog.DeliveryExhausted,
@@ -237,9 +229,7 @@ func TestNoticesOfEarlierVersionGoOn(t *testing.T) {
 			Subject:      hook.String(),
 			Data:         []byte(`{"count":1,"message":"m","deliveryId":"` + of.String() + `"}`),
 		},
-	}, publication.Options{CommandID: eventstore.EventID(id, 0)}); err != nil {
-		t.Fatal(err)
-	}
+	}, publication.Options{CommandID: eventstore.EventID(id, 0)}))(t)
 	var scheduled []uuid.UUID
 	for _, recorded := range r.Events(r.reactTwice(t), eventstore.Categories("dispatch")) {
 		scheduled = append(scheduled, recorded.StreamID())

@@ -25,6 +25,7 @@ import (
 	"carillon/command/delivery/notices"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -80,9 +81,7 @@ func (r rule) reactTwice(t *testing.T) (before eventstore.Position) {
 	for range 2 { // the second one sees what the first one did
 		h := manager(r.Store, 2, 0)
 		h.Begin(before)
-		if err := h.React(t.Context(), r.Events(eventstore.Start, h.Traits().Filter)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.React(t.Context(), r.Events(eventstore.Start, h.Traits().Filter)))
 	}
 	return before
 }
@@ -99,9 +98,7 @@ func (r rule) noticesAfter(t *testing.T, before eventstore.Position) (kinds []st
 				t.Fatalf("%+v (%v), want a notice for the destination alone", event, err)
 			}
 			data = notices.Data{}
-			if err := json.Unmarshal(p.Data, &data); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(p.Data, &data))
 			r.isWhole(t, &recorded, p, data)
 			made = recorded
 			continue
@@ -181,9 +178,7 @@ func TestNoticesOfEachKind(t *testing.T) {
 		At:           noon,
 	}
 	for range 2 { // the first one ends none
-		if _, err := destination.Aggregate.Execute(t.Context(), r.Store, hook, rotate, by); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(destination.Aggregate.Execute(t.Context(), r.Store, hook, rotate, by))(t)
 		rotate.SecretID = uuid.New()
 	}
 	r.expects(t, "secret.expiring")
@@ -251,10 +246,7 @@ func operated(t *testing.T) rule {
 func (r rule) toDesk(t *testing.T) (made []string) {
 	t.Helper()
 	for _, recorded := range r.Events(r.reactTwice(t), eventstore.Categories("publication", "dispatch")) {
-		metadata, err := eventstore.ParseMetadata(recorded.Metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		metadata := must.Get(eventstore.ParseMetadata(recorded.Metadata))(t)
 		if metadata.Organization != destination.Operators {
 			continue
 		}
@@ -272,9 +264,7 @@ func (r rule) toDesk(t *testing.T) (made []string) {
 			t.Fatalf("%+v (%v), want an event that no organization sees", event, err)
 		}
 		var data notices.Data
-		if err := json.Unmarshal(p.Data, &data); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(p.Data, &data))
 		text := p.Type + " " + data.Reason
 		if data.Organization != uuid.Nil {
 			text += fmt.Sprint(map[uuid.UUID]string{alice: "alice", bob: "bob"}[data.Organization], " ", data.Count)

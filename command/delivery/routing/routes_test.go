@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command/delivery/deliverytest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -266,9 +267,7 @@ func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 		Kind: "window", ID: `["` + hook.String() + `","news.item.added","storm"]`,
 		Data: []byte(`{"closes":"2026-11-21T12:00:30Z","delivery":"33333333-3333-4333-8333-333333333333"}`),
 	}
-	if err := h.state.Restore(old); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.state.Restore(old))
 	if got := h.routes.Dispatch(uuid.New(), storm, noon)[0]; got.Supersedes != uuid.Nil {
 		t.Errorf("scheduled %+v, which replaces a delivery that may be of another feed", got)
 	}
@@ -289,10 +288,7 @@ func TestDebounceWindowKeysAreShort(t *testing.T) {
 	long := storm
 	long.Source, long.Subject = strings.Repeat("ö", 2048), strings.Repeat("ß", 2048)
 	h.routes.Dispatch(uuid.New(), long, noon)
-	rows, err := h.state.Changed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(h.state.Changed())(t)
 	for _, row := range rows {
 		if row.Kind == "window" && len(row.ID) > 100 {
 			t.Errorf("a key of %d bytes", len(row.ID))

@@ -12,6 +12,8 @@ import (
 	"math/big"
 	"testing"
 	"time"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // Authority signs certificates.
@@ -58,10 +60,7 @@ func signed(tb testing.TB, by *Authority, name string) *Authority {
 // Key makes a private key.
 func Key(tb testing.TB) *ecdsa.PrivateKey {
 	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(tb)
 	return key
 }
 

@@ -19,14 +19,12 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/must"
 )
 
 func open(t *testing.T, files vfs.FS) *node.Node {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: "store", FS: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(node.Config{Dir: "store", FS: files}))(t)
 	t.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			t.Error(err)
@@ -52,10 +50,7 @@ func put(
 	t *testing.T, store eventstore.Store, stream string, expected eventstore.Revision, events []eventstore.Proposed,
 ) eventstore.Appended {
 	t.Helper()
-	appended, err := store.Append(t.Context(), stream, expected, events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	appended := must.Get(store.Append(t.Context(), stream, expected, events))(t)
 	return appended
 }
 
@@ -72,10 +67,7 @@ func TestAppend_survivesPowerLoss(t *testing.T) {
 	for revision := range eventstore.Revision(20) {
 		put(t, store, "thing-1", revision-1, proposed(1))
 		left := files.CrashClone(vfs.CrashCloneCfg{})
-		n, err := node.Open(node.Config{Dir: "store", FS: left})
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(node.Open(node.Config{Dir: "store", FS: left}))(t)
 		last := eventstore.NoStream
 		for event, err := range n.Store().Read(t.Context(), "thing-1", 0) {
 			if err != nil {
@@ -86,9 +78,7 @@ func TestAppend_survivesPowerLoss(t *testing.T) {
 		if last != revision {
 			t.Fatalf("the stream ends at %d, %d was acknowledged", last, revision)
 		}
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, n.Close())
 	}
 }
 
@@ -100,9 +90,7 @@ func TestClose_endsSubscriptions(t *testing.T) {
 	var ended error
 	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
 		if message.CaughtUp {
-			if err := n.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, n.Close())
 		}
 		ended = err
 	}
@@ -145,9 +133,7 @@ func TestRead_pages(t *testing.T) {
 	var ended error
 	for event, err := range store.Read(t.Context(), "thing-1", 0) {
 		if err == nil && event.Revision == 0 {
-			if err := n.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, n.Close())
 		}
 		ended = err
 	}
@@ -247,10 +233,7 @@ func TestEmbedded_sameOverNetwork(t *testing.T) {
 	n := open(t, vfs.NewMem())
 	socket := filepath.Join(nodetest.SocketDir(t), "s")
 	go func() { _ = n.ListenUnix(socket) }() // the node's end ends it
-	remote, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	remote := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() { _ = remote.Close() })
 	type view struct {
 		Identity string
@@ -300,9 +283,7 @@ func TestTombstone(t *testing.T) {
 	store := open(t, vfs.NewMem()).Store()
 	put(t, store, "thing-1", eventstore.NoStream, proposed(1))
 	for range 2 {
-		if err := store.Tombstone(t.Context(), "thing-1"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Tombstone(t.Context(), "thing-1"))
 	}
 	put(t, store, "thing-2", eventstore.NoStream, proposed(1))
 	var streams []string
@@ -327,10 +308,7 @@ func TestTombstone(t *testing.T) {
 
 // BenchmarkStore measures the calls of a program to the store in its process, on disk.
 func BenchmarkStore(b *testing.B) {
-	n, err := node.Open(node.Config{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	n := must.Get(node.Open(node.Config{Dir: b.TempDir()}))(b)
 	b.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			b.Error(err)

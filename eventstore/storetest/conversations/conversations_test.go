@@ -20,6 +20,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/conversations"
+	"carillon/eventstore/storetest/must"
 )
 
 const (
@@ -50,10 +51,7 @@ func TestRecordedConversations(t *testing.T) {
 		if name == accessFile {
 			server = secure
 		}
-		list, err := conversations.Load(files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(conversations.Load(files, name))(t)
 		t.Run(name, func(t *testing.T) {
 			if server == nil {
 				t.Skip("the server has no TLS or another user")
@@ -138,19 +136,13 @@ func start(t *testing.T, config node.Config) string {
 
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		DNSNames:     []string{"localhost"},
 		NotAfter:     time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -158,10 +150,7 @@ func selfSigned(t *testing.T) tls.Certificate {
 // deleted, in which the node itself differs.
 func TestStrictNodeAnswersAsRecorded(t *testing.T) {
 	t.Parallel()
-	list, err := conversations.Load(os.DirFS("testdata"), "append-again.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(conversations.Load(os.DirFS("testdata"), "append-again.json"))(t)
 	server := conversations.Server{Address: start(t, node.Config{Quirks: &stricttest.Strict{}})}
 	for _, c := range list {
 		t.Run(c.Name, func(t *testing.T) {

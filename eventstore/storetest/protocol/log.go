@@ -9,6 +9,8 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/google/uuid"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // pages reads $all in pages from a position to the end, and returns the fixture's events.
@@ -17,14 +19,8 @@ func (f *fixture) pages(
 ) (ids []uuid.UUID) {
 	f.Helper()
 	for skip := 0; ; skip = 1 {
-		events, err := f.client.ReadAll(f.ctx, esdb.ReadAllOptions{Direction: direction, From: from}, size)
-		if err != nil {
-			f.Fatal(err)
-		}
-		list, err := drain(events)
-		if err != nil {
-			f.Fatal(err)
-		}
+		events := must.Get(f.client.ReadAll(f.ctx, esdb.ReadAllOptions{Direction: direction, From: from}, size))(f)
+		list := must.Get(drain(events))(f)
 		if direction == esdb.Backwards {
 			skip = 0 // backwards excludes the position, forwards includes it
 		}
@@ -78,10 +74,7 @@ func all(t *testing.T, client *esdb.Client) {
 // follow collects the ids of events, and the checkpoints, of a subscription until it has caught up.
 func (f *fixture) follow(options esdb.SubscribeToAllOptions) (ids []uuid.UUID, checkpoints []esdb.Position) {
 	f.Helper()
-	subscription, err := f.client.SubscribeToAll(f.ctx, options)
-	if err != nil {
-		f.Fatal(err)
-	}
+	subscription := must.Get(f.client.SubscribeToAll(f.ctx, options))(f)
 	defer func() { _ = subscription.Close() }()
 	for {
 		switch step := subscription.Recv(); {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/google/uuid"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // patience bounds every wait for something that must come.
@@ -103,10 +105,7 @@ func endedSubscription(t *testing.T, client *esdb.Client) {
 	f := begin(t, client)
 	stream := f.stream("s")
 	f.append(stream, esdb.NoStream{}, events(1)...)
-	subscription, err := client.SubscribeToStream(f.ctx, stream, esdb.SubscribeToStreamOptions{From: esdb.Start{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	subscription := must.Get(client.SubscribeToStream(f.ctx, stream, esdb.SubscribeToStreamOptions{From: esdb.Start{}}))(t)
 	defer func() { _ = subscription.Close() }()
 	var seen []string
 	for {
@@ -114,9 +113,7 @@ func endedSubscription(t *testing.T, client *esdb.Client) {
 		case step.EventAppeared != nil:
 			seen = append(seen, step.EventAppeared.Event.EventType)
 		case step.CaughtUp != nil:
-			if err := tombstone(f, stream); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, tombstone(f, stream))
 		case step.SubscriptionDropped != nil:
 			if err := step.SubscriptionDropped.Error; err == nil || !strings.Contains(err.Error(), "deleted") {
 				t.Errorf("it ended with %v", err)

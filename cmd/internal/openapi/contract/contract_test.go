@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/storetest/must"
 )
 
 var public = New(httpapi.OpenAPI, func(path string) string {
@@ -72,10 +73,7 @@ func TestUndescribedRequestsAreFound(t *testing.T) {
 	for name, tt := range tests {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPatch, tt.path, nil)
 		r.Header.Set("Content-Type", tt.media)
-		doc, err := public.load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := must.Get(public.load())(t)
 		route, _, err := doc.router.FindRoute(r)
 		if err != nil {
 			t.Fatal(err)

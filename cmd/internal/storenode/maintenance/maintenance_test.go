@@ -17,6 +17,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 var silent = slog.New(slog.DiscardHandler)
@@ -43,20 +44,11 @@ func shortDir(t *testing.T) string {
 
 func serve(t *testing.T, dir string) *running {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(node.Open(node.Config{Dir: dir}))(t)
 	socket, served := filepath.Join(shortDir(t), "s"), make(chan error, 1)
 	go func() { served <- n.ListenUnix(socket) }()
-	m, err := maintenance.Serve(n, dir, socket, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := esdb.OpenUnix(socket, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(maintenance.Serve(n, dir, socket, silent))(t)
+	store := must.Get(esdb.OpenUnix(socket, silent))(t)
 	r := &running{dir: dir, store: store}
 	stopped := false
 	r.stop = func() {
@@ -76,34 +68,25 @@ func serve(t *testing.T, dir string) *running {
 func put(t *testing.T, store *esdb.Store, stream string, n int) {
 	t.Helper()
 	for i := range n {
-		_, err := store.Append(t.Context(), stream, eventstore.Revision(i-1), []eventstore.Proposed{{
+		must.Get(store.Append(t.Context(), stream, eventstore.Revision(i-1), []eventstore.Proposed{{
 			ID:   uuid.New(),
 			Type: "x",
 			Data: []byte(`{}`),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 	}
 }
 
 // hide makes all of a stream but the last event unreadable.
 func hide(t *testing.T, store *esdb.Store, stream string) {
 	t.Helper()
-	_, err := store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
+	must.Get(store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
 		Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(`{"$maxCount":1}`)}, JSON: true,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 }
 
 func open(t *testing.T, dir string) maintenance.Node {
 	t.Helper()
-	n, err := maintenance.Open(t.Context(), dir, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(maintenance.Open(t.Context(), dir, silent))(t)
 	return n
 }
 
@@ -112,9 +95,7 @@ func tasks(t *testing.T, dir string) {
 	t.Helper()
 	backup := filepath.Join(t.TempDir(), "backup")
 	n := open(t, dir)
-	if err := n.Backup(t.Context(), backup); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Backup(t.Context(), backup))
 	if err := n.Backup(t.Context(), backup); err == nil {
 		t.Error("a backup was overwritten")
 	}
@@ -182,10 +163,7 @@ func TestDirectoryWithLongName(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(shortDir(t), strings.Repeat("long", 30))
 	r := filled(t, dir)
-	link, err := os.Readlink(filepath.Join(dir, "maintenance.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(os.Readlink(filepath.Join(dir, "maintenance.sock")))(t)
 	tasks(t, dir)
 	r.stop()
 	if _, err := os.Stat(filepath.Dir(link)); !errors.Is(err, os.ErrNotExist) {
@@ -202,9 +180,7 @@ func TestSocketOfKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.stop()
-	if err := os.Rename(kept, socket); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(kept, socket))
 	if report, err := open(t, r.dir).Verify(t.Context(), nil); err != nil || report.Events != 51 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
@@ -229,10 +205,7 @@ func TestTasksRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
 	g := gate{begun: make(chan struct{})}
-	m, err := maintenance.Serve(g, dir, "", silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(maintenance.Serve(g, dir, "", silent))(t)
 	first, ended := open(t, dir), make(chan error, 1)
 	verify := func(ctx context.Context) {
 		_, err := first.Verify(ctx, func(done, total uint64) {
@@ -273,9 +246,7 @@ func TestTasksRunOneAtATime(t *testing.T) {
 func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), []byte("dear"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "letter.txt"), []byte("dear"), 0o600))
 	if _, err := maintenance.Open(t.Context(), dir, silent); !errors.Is(err, maintenance.ErrNoStore) {
 		t.Errorf("error = %v, want no store", err)
 	}
@@ -291,10 +262,7 @@ func TestDamagedBackupIsNotRestored(t *testing.T) {
 	r.stop()
 	damaged := 0
 	for _, pattern := range []string{"*.sst", "*.log"} {
-		files, err := filepath.Glob(filepath.Join(r.dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join(r.dir, pattern)))(t)
 		for _, file := range files {
 			data, err := os.ReadFile(file) //nolint:gosec // the test's own
 			if err != nil {
@@ -306,9 +274,7 @@ func TestDamagedBackupIsNotRestored(t *testing.T) {
 				}
 				damaged++
 			}
-			if err := os.WriteFile(file, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, data, 0o600))
 		}
 	}
 	if damaged == 0 {

@@ -8,30 +8,24 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestRestore_removesLeftovers(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	backup, parent := filepath.Join(t.TempDir(), "backup"), t.TempDir()
-	if err := open(t, r.dir).Backup(t.Context(), backup); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, open(t, r.dir).Backup(t.Context(), backup))
 	names := func() (list []string) {
 		t.Helper()
-		entries, err := os.ReadDir(parent)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(parent))(t)
 		for _, e := range entries {
 			list = append(list, e.Name())
 		}
 		return list
 	}
 	for _, dir := range []string{".store-restoring-123", ".store-restoring-mine", ".other-restoring-1"} {
-		if err := os.MkdirAll(filepath.Join(parent, dir, "deep"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(parent, dir, "deep"), 0o700))
 	}
 	others := []string{".other-restoring-1", ".store-restoring-mine"}
 	// A running restore keeps its directory, while another comes and goes.

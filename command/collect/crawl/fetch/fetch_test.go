@@ -18,6 +18,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
+	"carillon/eventstore/storetest/must"
 )
 
 // site serves handlers on loopback; other paths are a 404.
@@ -57,10 +58,7 @@ func newFetcher(t *testing.T, o fetch.Options) *fetch.Fetcher {
 	if o.Interval == 0 {
 		o.Interval = -1
 	}
-	f, err := fetch.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(fetch.New(o))(t)
 	return f
 }
 
@@ -81,10 +79,7 @@ func TestGet(t *testing.T) {
 		"/old": redirect("/page#part"),
 	})
 	f := newFetcher(t, fetch.Options{UserAgent: fetch.UserAgent("1.2", "https://carillon.example/about")})
-	page, err := f.Get(t.Context(), server.URL+"/old", fetch.Validators{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(f.Get(t.Context(), server.URL+"/old", fetch.Validators{}))(t)
 	if string(page.Body) != "hello" || page.MediaType != "text/html" || page.URL.String() != server.URL+"/page" {
 		t.Errorf("got %q, %q at %s", page.Body, page.MediaType, page.URL)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
+	"carillon/eventstore/storetest/must"
 )
 
 // inMemory serves requests without a network, so that time can be faked. It records the time of each request by path.
@@ -53,9 +54,7 @@ func TestPace(t *testing.T) {
 			"http://slow.example/page", "http://slow.example/page",
 			"http://never.example/page", "http://never.example/page",
 		} {
-			if _, err := f.Get(t.Context(), u, fetch.Validators{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Get(t.Context(), u, fetch.Validators{}))(t)
 		}
 		want := strings.Join([]string{
 			"0s http://a.example/robots.txt", "0s http://a.example/page",
@@ -148,9 +147,7 @@ func TestRobotsAreShared(t *testing.T) {
 		for range 3 {
 			for range 2 { // a restarted process
 				f := newFetcher(t, fetch.Options{Transport: &inMemory{handler: mux}, Hosts: hosts})
-				if _, err := f.Get(t.Context(), "http://a.example/page", fetch.Validators{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(f.Get(t.Context(), "http://a.example/page", fetch.Validators{}))(t)
 				if _, err := f.Get(t.Context(), "http://a.example/secret", fetch.Validators{}); !errors.Is(err,
 					collect.ErrRobotsDisallowed) {
 					t.Fatalf("the rules are lost: %v", err)

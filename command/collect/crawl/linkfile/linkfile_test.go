@@ -21,6 +21,7 @@ import (
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/linkfile"
 	"carillon/command/collect/crawl/walktest"
+	"carillon/eventstore/storetest/must"
 )
 
 // outline reads a file and returns a line for each entry.
@@ -45,10 +46,7 @@ func outline(t *testing.T, contentType, body string) string {
 
 func wide(t testing.TB, order unicode.Endianness, mark unicode.BOMPolicy, body string) string {
 	t.Helper()
-	text, err := unicode.UTF16(order, mark).NewEncoder().String(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(unicode.UTF16(order, mark).NewEncoder().String(body))(t)
 	return text
 }
 
@@ -266,13 +264,9 @@ func TestZipTooLarge(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	for range linkfile.MaxBytes>>20 + 1 {
-		if _, err := z.Write(bytes.Repeat([]byte{'x'}, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(z.Write(bytes.Repeat([]byte{'x'}, 1<<20)))(t)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	// one file, as gzip defines it
 	body := io.MultiReader(strings.NewReader(walktest.Zipped(t, "https://a.example/1\n")), &b)
 	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool {

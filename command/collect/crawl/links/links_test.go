@@ -9,14 +9,12 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/links"
+	"carillon/eventstore/storetest/must"
 )
 
 func address(t testing.TB, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(text))(t)
 	return u
 }
 

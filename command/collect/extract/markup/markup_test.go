@@ -7,6 +7,7 @@ import (
 	"golang.org/x/net/html"
 
 	"carillon/command/collect/extract/markup"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestHTML(t *testing.T) {
@@ -110,10 +111,7 @@ func FuzzSafety(f *testing.F) {
 
 func forEachElement(t *testing.T, text string, visit func(*html.Node)) {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader("<body><div>" + text + "</div>"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(html.Parse(strings.NewReader("<body><div>" + text + "</div>")))(t)
 	for n := range root.Descendants() {
 		if n.Type == html.ElementNode && n.Data != "html" && n.Data != "head" && n.Data != "body" && (n.Data != "div" ||
 			n.Parent.Data != "body") {

@@ -17,6 +17,7 @@ import (
 	"carillon/command/collect/extract/posts"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/must"
 )
 
 func read(text, zone string) (dates, titles []string, passed []posts.Passed) {
@@ -77,10 +78,7 @@ func TestDates(t *testing.T) {
 // The origins of events and the reasons for passed dates are recorded.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
-	link, err := url.Parse("https://x.com/kajhallen/status/1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(url.Parse("https://x.com/kajhallen/status/1"))(t)
 	found, passed := posts.Read(nil, posts.Post{
 		Text: "Open rehearsal on Saturday 5 December at 14:00.\n📍 Havnegade 1, Aarhus\nApplications close on 30 " +
 			"November.",
@@ -216,10 +214,7 @@ func corpus(tb testing.TB, pattern string) []labelled {
 
 func corpusFile(tb testing.TB, file string) []labelled {
 	tb.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(os.Open(file))(tb)
 	defer func() { _ = f.Close() }()
 	var all []labelled
 	zone := ""

@@ -15,6 +15,7 @@ import (
 
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/recurrence"
+	"carillon/eventstore/storetest/must"
 )
 
 func at(text string) time.Time {
@@ -291,9 +292,7 @@ func readCases(t *testing.T, name string) []recurrenceCase {
 			c = recurrenceCase{}
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lines.Err())
 	return all
 }
 
@@ -302,10 +301,7 @@ func wall(t *testing.T, text string) (at time.Time, allDay bool) {
 	if at, err := time.Parse("20060102", text); err == nil {
 		return at, true
 	}
-	at, err := time.Parse("20060102T150405", strings.TrimSuffix(text, "Z"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	at = must.Get(time.Parse("20060102T150405", strings.TrimSuffix(text, "Z")))(t)
 	return at, false
 }
 

@@ -10,14 +10,12 @@ import (
 
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/selectors"
+	"carillon/eventstore/storetest/must"
 )
 
 func parse(t *testing.T, page string) *html.Node {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(html.Parse(strings.NewReader(page)))(t)
 	return root
 }
 
@@ -89,10 +87,7 @@ func TestSelectorsAreBounded(t *testing.T) {
 		"descendants": {deep, "div div div div div div div i", true},
 		"positions":   {wide, "p:nth-last-child(7)", false},
 	} {
-		s, err := selectors.Compile(c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(selectors.Compile(c.text))(t)
 		b := budget.New(t.Context())
 		s.All(b, c.root, 10)
 		if got := b.Err() == nil; got != c.ends {

@@ -15,14 +15,12 @@ import (
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 func address(t testing.TB, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(text))(t)
 	return u
 }
 
@@ -81,10 +79,7 @@ func TestNextByWords(t *testing.T) {
 		`<link rel="next" href="/list?page=2"><div class="pager"><a href="#">Next</a></div>`: "number 2 page=2",
 	} {
 		at := address(t, "https://a.example/list")
-		root, err := html.Parse(strings.NewReader(link))
-		if err != nil {
-			t.Fatal(err)
-		}
+		root := must.Get(html.Parse(strings.NewReader(link)))(t)
 		l := &look{
 			budget: budget.New(t.Context()),
 			html:   &site.HTML{URL: at, Base: at, Root: root},

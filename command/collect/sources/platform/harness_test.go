@@ -23,6 +23,7 @@ import (
 	"carillon/command/collect/sources/platform"
 	"carillon/command/collect/sources/tiktok"
 	"carillon/command/collect/sources/twitter"
+	"carillon/eventstore/storetest/must"
 )
 
 // secret is the token of all tests. No output may contain it.
@@ -120,10 +121,7 @@ func now0() time.Time { return now }
 
 func sample(t testing.TB, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return string(data)
 }
 

@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 const feed = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz night\r\n" +
@@ -316,10 +317,7 @@ func TestLargePagesWaitOneByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowCalendars{}
-		fetcher, err := fetch.New(fetch.Options{Transport: s, Interval: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fetcher := must.Get(fetch.New(fetch.Options{Transport: s, Interval: -1}))(t)
 		collector := site.New(fetcher, func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) })
 		var visits sync.WaitGroup
 		for i := range 5 {

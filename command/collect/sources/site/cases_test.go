@@ -18,15 +18,13 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 // readCase reads a file as if a server had named its type only.
 func readCase(t *testing.T, name, timezone string) []string {
 	t.Helper()
-	body, err := os.ReadFile(filepath.Join("testdata", "cases", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(os.ReadFile(filepath.Join("testdata", "cases", name)))(t)
 	types := map[string]string{".jsonld": "application/ld+json", ".rss": "application/rss+xml"}
 	return shownAs(t, types[filepath.Ext(name)], timezone, string(body))
 }
@@ -45,10 +43,7 @@ func shownAs(t *testing.T, mediaType, timezone, body string) []string {
 		Body:      []byte(body),
 	}
 	window := timing.WindowAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	result, err := site.Read(t.Context(), page, collect.Source{Type: site.Type, Timezone: timezone}, window)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(site.Read(t.Context(), page, collect.Source{Type: site.Type, Timezone: timezone}, window))(t)
 	all := make([]string, 0, len(result.Observations))
 	for _, o := range result.Observations {
 		line := o.Details.Title + " | " + o.Details.Time.Timezone

@@ -12,6 +12,7 @@ import (
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/candidate"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestEmbeddedGoogleCalendars(t *testing.T) {
@@ -26,10 +27,7 @@ func TestEmbeddedGoogleCalendars(t *testing.T) {
 		`<iframe src="https://maps.example/embed?src=choir@group.example">`:                                         "",
 		`<iframe src="https://www.google.com/maps/embed?src=choir@group.example">`:                                  "",
 	} {
-		root, err := html.Parse(strings.NewReader(element))
-		if err != nil {
-			t.Fatal(err)
-		}
+		root := must.Get(html.Parse(strings.NewReader(element)))(t)
 		page := &url.URL{Scheme: "https", Host: "choir.example", Path: "/dates"}
 		got := ""
 		for _, l := range first(linkedCalendars(root, candidate.Page{URL: page, Base: page}, false)) {

@@ -24,6 +24,7 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 // Limits of reading one page: time of one core, and memory of the reading process.
@@ -325,10 +326,7 @@ func peakMemory() int {
 // No page exceeds the time or memory of a reading.
 func TestHostilePages(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	names := make([]string, 0, len(hostile))
 	for name := range hostile {
 		names = append(names, name)
@@ -339,14 +337,9 @@ func TestHostilePages(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d times", name, factor), func(t *testing.T) {
 				child := exec.CommandContext(t.Context(), self)
 				child.Env = append(os.Environ(), hostileEnv+"="+name+"|"+strconv.Itoa(factor))
-				out, err := child.Output()
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must.Get(child.Output())(t)
 				var s spent
-				if err := json.Unmarshal(out, &s); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, json.Unmarshal(out, &s))
 				t.Logf("%v, %d MB, %d found, %s", s.Time.Round(time.Millisecond), s.Memory>>20, s.Found, s.Error)
 				if s.Time > mostTime || s.Memory > cmp.Or(leaner[name], mostMemory) || strings.HasPrefix(s.Error, "unexpected") {
 					t.Errorf("takes %v and %d MB: %s", s.Time, s.Memory>>20, s.Error)

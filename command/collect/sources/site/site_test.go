@@ -22,6 +22,7 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/crawl/frontier"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 const calendar = `<html><head><title>Programme</title>
@@ -52,10 +53,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *served {
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fetcher := must.Get(fetch.New(fetch.Options{Transport: transport, Interval: -1}))(t)
 	s.collector = site.New(fetcher, func() time.Time { return s.now })
 	s.source = collect.Source{
 		ID:       uuid.New(),
@@ -68,10 +66,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *served {
 
 func (s *served) collect(t *testing.T, from collect.State) collect.Page {
 	t.Helper()
-	result, err := s.read(t.Context(), from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(s.read(t.Context(), from))(t)
 	return result
 }
 

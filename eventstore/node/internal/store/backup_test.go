@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // watched calls see before each file is made.
@@ -42,15 +44,11 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(target+unfinished, "old"), 0o700); err != nil { // an interrupted one
 		t.Fatal(err)
 	}
-	if err := s.Backup(t.Context(), target); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Backup(t.Context(), target))
 	if err := s.Backup(t.Context(), target); err == nil {
 		t.Error("a backup was overwritten")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	if files == 0 {
 		t.Error("saw no file of the backup")
 	}
@@ -63,9 +61,7 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 	if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 || report.Events != 20 {
 		t.Errorf("the backup: %+v, %v", report, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 }
 
 // The files are for the user of the store alone, in a directory that others can read too.
@@ -77,28 +73,19 @@ func TestFilesArePrivateWhateverTheDirectory(t *testing.T) {
 	}
 	backup := dir + "-backup"
 	session := func() {
-		s, err := Open(Options{Dir: dir, MemTableBytes: 64 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Open(Options{Dir: dir, MemTableBytes: 64 << 10}))(t)
 		for range 50 {
-			if _, err := s.Append(t.Context(), "s", Any(),
-				[]Proposed{Propose(EventContent{Stream: "s", Type: "t", Data: make([]byte, 8<<10)})}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Append(t.Context(), "s", Any(),
+				[]Proposed{Propose(EventContent{Stream: "s", Type: "t", Data: make([]byte, 8<<10)})}))(t)
 		}
 		if _, err := os.Stat(backup); err != nil {
-			if err := s.Backup(t.Context(), backup); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Backup(t.Context(), backup))
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 	}
 	check := func(dir string) (files int) {
 		t.Helper()
-		if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		must.OK(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
@@ -107,19 +94,14 @@ func TestFilesArePrivateWhateverTheDirectory(t *testing.T) {
 				t.Errorf("%s: %v, %v", path, info.Mode(), err)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return files
 	}
 	session()
 	if check(dir) < 5 || check(backup) < 5 {
 		t.Error("there are next to no files")
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries { // as an earlier version left them
 		if err := os.Chmod(filepath.Join(dir, entry.Name()), 0o644); err != nil { //nolint:gosec // what the test is about
 			t.Fatal(err)
@@ -164,31 +146,19 @@ func TestStoreOfNovember2026Opens(t *testing.T) {
 
 func TestStoreOfAnOlderFormatOpens(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: t.TempDir()}))(t)
 	mustAppend(t, s, "s", 30)
 	dir := t.TempDir()
-	older, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatTableFormatV6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := must.Get(pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatTableFormatV6}))(t)
 	iter, err := s.db.NewIter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for ok := iter.First(); ok; ok = iter.Next() {
-		if err := older.Set(iter.Key(), iter.Value(), pebble.NoSync); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, older.Set(iter.Key(), iter.Value(), pebble.NoSync))
 	}
-	if err := iter.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := older.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, iter.Close())
+	must.OK(t, older.Close())
 	mustClose(t, s)
 	if s, err = Open(Options{Dir: dir}); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // killedStore is the directory of a store whose process was killed, after its logs had been written over many times.
@@ -22,19 +24,14 @@ import (
 func killedStore(t *testing.T, appends int) (dir string, events int) {
 	t.Helper()
 	origin := t.TempDir()
-	s, err := Open(Options{Dir: origin, MemTableBytes: 64 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: origin, MemTableBytes: 64 << 10}))(t)
 	for i := range appends {
 		n := 1 + i%3
 		mustAppend(t, s, fmt.Sprintf("s-%d", i%7), n)
 		events += n
 	}
 	dir = copyOf(t, origin)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	return dir, events
 }
 
@@ -42,9 +39,7 @@ func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
 	for name, content := range filesOf(t, dir) {
-		if err := os.WriteFile(filepath.Join(to, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(to, name), content, 0o600))
 	}
 	return to
 }
@@ -52,10 +47,7 @@ func copyOf(t *testing.T, dir string) string {
 func filesOf(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		if !entry.Type().IsRegular() {
 			continue
@@ -108,9 +100,7 @@ func newestLog(t *testing.T, dir string) (log logOf) {
 
 func mustClose(t *testing.T, s *Store) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 }
 
 func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
@@ -142,9 +132,7 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 		damaged := bytes.Clone(intact)
 		damaged[at] ^= 1 << bit
 		here := copyOf(t, dir)
-		if err := os.WriteFile(filepath.Join(here, filepath.Base(path)), damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(here, filepath.Base(path)), damaged, 0o600))
 		before := filesOf(t, here)
 		s, err := Open(Options{Dir: here})
 		if err == nil {
@@ -179,10 +167,7 @@ func repaired(t *testing.T, dir string, events int) {
 		t.Fatalf("repairing: %+v, %v", done, err)
 	}
 	lost := 0
-	s, err := Open(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: dir}))(t)
 	for _, l := range done.Damage.Lost {
 		lost += int(l.Last-l.First) + 1 //nolint:gosec // small
 		if h, err := loadHead(s.db, l.Stream); err != nil || h.last >= int64(l.First) {
@@ -274,10 +259,7 @@ func TestDamageOfOlderLogIsReported(t *testing.T) {
 		t.Fatal(logs, err)
 	}
 	older := logs[len(logs)-2]
-	content, err := os.ReadFile(older)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(older))(t)
 	source := rand.New(rand.NewPCG(3, 20))
 	for i := range 20 {
 		here := copyOf(t, dir)
@@ -287,9 +269,7 @@ func TestDamageOfOlderLogIsReported(t *testing.T) {
 		} else {
 			damaged[source.IntN(len(content)/2)] ^= 1 << source.IntN(8)
 		}
-		if err := os.WriteFile(filepath.Join(here, filepath.Base(older)), damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(here, filepath.Base(older)), damaged, 0o600))
 		before := filesOf(t, here)
 		var damage *DamagedError
 		if _, err := Open(Options{Dir: here}); !errors.As(err, &damage) || !sameFiles(before, filesOf(t, here)) {
@@ -313,9 +293,7 @@ func TestTornTailOpens(t *testing.T) {
 	later := append(bytes.Clone(torn), make([]byte, 40_000)...)
 	for name, content := range map[string][]byte{"cut off": torn, "damaged": damaged, "followed by nothing": later} {
 		here := copyOf(t, dir)
-		if err := os.WriteFile(filepath.Join(here, filepath.Base(path)), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(here, filepath.Base(path)), content, 0o600))
 		s, err := Open(Options{Dir: here})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -332,13 +310,8 @@ func TestTornTailOpens(t *testing.T) {
 func TestOpenWithoutAcknowledgedPosition(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 300)
-	if err := os.Remove(filepath.Join(dir, acknowledgedFile)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(dir, acknowledgedFile)))
+	s := must.Get(Open(Options{Dir: dir}))(t)
 	if n := countAll(t, s); n != events {
 		t.Errorf("%d of %d events", n, events)
 	}
@@ -352,10 +325,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 	t.Parallel()
 	killed, events := killedStore(t, 300)
 	closed := copyOf(t, killed)
-	s, err := Open(Options{Dir: closed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: closed}))(t)
 	mustClose(t, s)
 	for name, origin := range map[string]string{"killed": killed, "closed": closed} {
 		for _, lost := range []string{"marker.manifest.*", "marker.*"} {
@@ -367,9 +337,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 					t.Fatal(marks, err)
 				}
 				for _, mark := range marks {
-					if err := os.Remove(mark); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.Remove(mark))
 				}
 				before := filesOf(t, dir)
 				var missing *MissingMarkerError
@@ -381,9 +349,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 					t.Fatal("files were touched")
 				}
 				for _, name := range missing.Create { // as the message says
-					if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 				}
 				s, err := Open(Options{Dir: dir})
 				if err != nil {
@@ -398,9 +364,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 	}
 	for _, file := range []string{"000007.log", "000005.sst", "MANIFEST-000006"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600))
 		var missing *MissingMarkerError
 		if _, err := Open(Options{Dir: dir}); !errors.As(err, &missing) {
 			t.Errorf("a directory with %s: %v", file, err)
@@ -445,20 +409,13 @@ func TestTruncatedManifestSaysWhatToDo(t *testing.T) {
 // A backup says what it holds, too.
 func TestTruncatedBackupIsReported(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: t.TempDir()}))(t)
 	mustAppend(t, s, "s", 100)
 	dir := filepath.Join(t.TempDir(), "backup")
-	if err := s.Backup(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Backup(t.Context(), dir))
 	mustClose(t, s)
 	newest := newestLog(t, dir)
-	if err := os.Truncate(newest.path, newest.end/2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Truncate(newest.path, newest.end/2))
 	var damage *DamagedError
 	if _, err := Open(Options{Dir: dir, ReadOnly: true, MustExist: true}); !errors.As(err, &damage) {
 		t.Errorf("it opens: %v", err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"carillon/eventstore/storetest/must"
 )
 
 const patience = 2 * time.Minute
@@ -79,10 +81,7 @@ func (f *troubledFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 func openIn(t *testing.T, fs vfs.FS) *Store {
 	t.Helper()
-	s, err := Open(Options{Dir: "node", FS: fs, MemTableBytes: 256 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: "node", FS: fs, MemTableBytes: 256 << 10}))(t)
 	return s
 }
 
@@ -103,10 +102,7 @@ func propose(stream string, n, size int) (list []Proposed) {
 
 func mustAppend(t *testing.T, s *Store, stream string, n int) Result {
 	t.Helper()
-	result, err := s.Append(context.Background(), stream, Any(), propose(stream, n, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(s.Append(context.Background(), stream, Any(), propose(stream, n, 100)))(t)
 	return result
 }
 
@@ -241,10 +237,7 @@ func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 	mustAppend(t, s, "s", 1)
 	before := s.Watermark()
 	fs.full.Store(true) // the next batch is applied, but can't reach the disk
-	wait, err := s.Start(context.Background(), "s", Any(), propose("s", 1, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait := must.Get(s.Start(context.Background(), "s", Any(), propose("s", 1, 100)))(t)
 	deadline := time.Now().Add(patience)
 	for !s.space.full() {
 		if time.Now().After(deadline) {
@@ -265,9 +258,7 @@ func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 		}
 	}
 	fs.full.Store(false)
-	if _, err := wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(wait())(t)
 	if stream, err := s.Stream(context.Background(), "s"); err != nil || stream.Last() != 1 {
 		t.Errorf("last %d, %v", stream.Last(), err)
 	}
@@ -287,10 +278,7 @@ func TestAbandonedAppendIsWithdrawnOrWhole(t *testing.T) {
 	accepted := 0
 	for i := range 200 {
 		ctx, cancel := context.WithCancel(context.Background())
-		wait, err := s.Start(ctx, fmt.Sprintf("s-%d", i), NoStream(), propose("s", 2, 10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		wait := must.Get(s.Start(ctx, fmt.Sprintf("s-%d", i), NoStream(), propose("s", 2, 10)))(t)
 		if i%2 == 0 {
 			cancel()
 		}

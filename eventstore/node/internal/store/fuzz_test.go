@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 func FuzzRecord(f *testing.F) {
@@ -119,10 +121,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{"$tb":1e3}`))
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, metadata []byte) {
-		changed, err := withTruncateBefore(metadata, 42)
-		if err != nil {
-			t.Fatal(err)
-		}
+		changed := must.Get(withTruncateBefore(metadata, 42))(t)
 		want, after := parseSettings(true, metadata), parseSettings(true, changed)
 		if want != (Settings{}) { // else one wrong field, which may have been the mark, has voided them
 			want.TruncateBefore = 42

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // An unsynced append is answered while nothing reaches the disk, and is durable and seen with the next append, when its
@@ -19,10 +21,7 @@ func TestUnsyncedAppends(t *testing.T) {
 	t.Parallel()
 	appended := func(t *testing.T, s *Store) Result {
 		t.Helper()
-		result, err := s.AppendUnsynced(t.Context(), "later", Any(), propose("later", 1, 100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(s.AppendUnsynced(t.Context(), "later", Any(), propose("later", 1, 100)))(t)
 		return result
 	}
 	for name, follows := range map[string]func(*testing.T, *Store){
@@ -42,9 +41,7 @@ func TestUnsyncedAppends(t *testing.T) {
 			for _, record := range []func(context.Context, string, Expected, []Proposed) (Result, error){
 				s.AppendUnsynced, s.Append,
 			} {
-				if _, err := record(t.Context(), "again", NoStream(), again); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(record(t.Context(), "again", NoStream(), again))(t)
 			}
 		},
 	} {
@@ -69,9 +66,7 @@ func TestUnsyncedAppends(t *testing.T) {
 			}
 			before := countAll(t, s)
 			appended(t, s)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Close())
 			again := openIn(t, fs)
 			if n := countAll(t, again); n != before+1 {
 				t.Errorf("%d events after closing, want %d", n, before+1)
@@ -113,9 +108,7 @@ func TestUnsyncedAppend_besideSync(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range 5000 {
-		if _, err := s.AppendUnsynced(ctx, "s", Any(), propose("s", 1, 10)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.AppendUnsynced(ctx, "s", Any(), propose("s", 1, 10)))(t)
 	}
 	close(ended)
 	syncing.Wait()
@@ -147,10 +140,7 @@ func TestAcknowledgedPositionBecomesDurable(t *testing.T) {
 // Flushed tables are compacted before writers would have to wait, although nothing polls for them.
 func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -160,9 +150,7 @@ func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
 	for i := range 400 {
 		stream := fmt.Sprintf("thing-%d", i)
 		event := Propose(EventContent{Stream: stream, Type: "thing.happened", Data: data})
-		if _, err := s.Append(t.Context(), stream, Any(), []Proposed{event}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Append(t.Context(), stream, Any(), []Proposed{event}))(t)
 	}
 	within := time.After(patience)
 	for {
@@ -181,10 +169,7 @@ func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
 func opened(t *testing.T, options Options) *Store {
 	t.Helper()
 	options.Dir, options.FS = "store", vfs.NewMem()
-	s, err := Open(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(options))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -214,9 +199,7 @@ func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
 	s := opened(t, Options{Heads: minHeads})
 	const streams = 5 * minHeads
 	for i := range streams {
-		if err := begin(t, s, "thing-"+strconv.Itoa(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, begin(t, s, "thing-"+strconv.Itoa(i)))
 	}
 	for i := range streams {
 		var wrong *WrongRevisionError

@@ -11,6 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // A database that lost some of its files may agree with itself and still lack events.
@@ -41,32 +43,21 @@ func TestVerifyMissesWhatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := Open(Options{Dir: t.TempDir()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Open(Options{Dir: t.TempDir()}))(t)
 			put(t, s, "scavenged", "x", `{}`, 6)
 			put(t, s, "b", "x", `{}`, 3)
 			put(t, s, MetadataStream("scavenged"), MetadataType, `{"$tb":3}`, 1)
-			if _, err := s.Scavenge(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Scavenge(t.Context(), nil))(t)
 			put(t, s, "a", "x", `{}`, 9)
 			batch := s.db.NewBatch()
-			if err := c.lose(s, batch); err != nil {
-				t.Fatal(err)
-			}
-			if err := batch.Commit(pebble.Sync); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.lose(s, batch))
+			must.OK(t, batch.Commit(pebble.Sync))
 			report, err := s.Verify(t.Context(), nil)
 			if text := strings.Join(report.Problems, "\n"); err != nil || (report.Faults == 0) != (c.want == "") ||
 				!strings.Contains(text, c.want) {
 				t.Errorf("%d faults: %s, %v, want %q", report.Faults, text, err, c.want)
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Close())
 		})
 	}
 }
@@ -96,15 +87,10 @@ func (s *Store) loseEvent(b *pebble.Batch, stream string, revision uint64) error
 // Earlier versions took any bytes as names. Their streams are found.
 func TestVerifyFindsNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: t.TempDir()}))(t)
 	for _, name := range []struct{ stream, eventType string }{{"good", "bad\xff"}, {"bad\xff", "good"}, {"good", "good"}} {
 		event := Propose(EventContent{ID: EventID{1}, Stream: name.stream, Type: name.eventType})
-		if _, err := s.Append(context.Background(), name.stream, Any(), []Proposed{event}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Append(context.Background(), name.stream, Any(), []Proposed{event}))(t)
 	}
 	report, err := s.Verify(t.Context(), nil)
 	if err != nil || report.Faults != 2 || !strings.Contains(report.Problems[0], "not UTF-8") {
@@ -124,9 +110,7 @@ func put(t *testing.T, s *Store, stream, eventType, data string, n int) {
 			JSON:   true,
 			Data:   []byte(data),
 		})
-		if _, err := s.Append(t.Context(), stream, Any(), []Proposed{event}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Append(t.Context(), stream, Any(), []Proposed{event}))(t)
 	}
 }
 
@@ -154,9 +138,7 @@ func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 		}
 	}
 	check("after the scavenge")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	if s, err = Open(Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,44 +149,29 @@ func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 		last != s.Watermark() {
 		t.Errorf("after one more: %d events up to %d of %d, %v", seen, last, s.Watermark(), err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 }
 
 // Pebble would open a store with a damaged manifest as an older state of itself, and remove the files of the newer one.
 func TestDamagedManifestIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := Open(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: dir}))(t)
 	put(t, s, "a", "x", `{}`, 20)
 	if err := s.db.Flush(); err != nil { // an edit of the manifest, and closing is another
 		t.Fatal(err)
 	}
 	put(t, s, "a", "x", `{}`, 20)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	about, err := pebble.Peek(dir, vfs.Default)
-	if err != nil {
-		t.Fatal(err)
-	}
-	intact, err := os.ReadFile(about.ManifestFilename)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
+	about := must.Get(pebble.Peek(dir, vfs.Default))(t)
+	intact := must.Get(os.ReadFile(about.ManifestFilename))(t)
 	before, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	write := func(content []byte) {
 		t.Helper()
-		if err := os.WriteFile(about.ManifestFilename, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(about.ManifestFilename, content, 0o600))
 	}
 	for at := 0; at < len(intact); at += 3 {
 		damaged := append([]byte(nil), intact...)
@@ -228,23 +195,16 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 	if _, _, err := s.ReadAll(0, func(Record) bool { seen++; return true }); err != nil || seen != 40 {
 		t.Errorf("%d events, %v", seen, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 }
 
 // Missing tables can't be repaired by leaving more out.
 func TestGapBeforeLogIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := Open(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Dir: dir}))(t)
 	mustAppend(t, s, "s", 3)
-	if err := s.db.Delete(logKey(nil, firstPosition), pebble.Sync); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.db.Delete(logKey(nil, firstPosition), pebble.Sync))
 	here := copyOf(t, dir)
 	mustClose(t, s)
 	before := filesOf(t, here)
