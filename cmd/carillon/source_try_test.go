@@ -17,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item/shape"
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/collect"
 )
@@ -246,6 +248,21 @@ func TestSourceTryAccount(t *testing.T) {
 			if !strings.Contains(out+errs, text) {
 				t.Errorf("%q: no %q in\n%s%s", args, text, out, errs)
 			}
+		}
+	}
+}
+
+// Each selector of a source has a flag of its name, which sets it and no other.
+func TestSourceSet_flagForEachSelector(t *testing.T) {
+	t.Parallel()
+	for i, n := range new(source.Selectors).Named() {
+		var flags sourceSettings
+		parser := apitest.Must(kong.New(&flags))(t)
+		apitest.Must(parser.Parse([]string{"--" + n.Name, "#x"}))(t)
+		var want source.Settings
+		*want.Selectors.Named()[i].Text = "#x"
+		if got := flags.settings(); got != want {
+			t.Errorf("--%s sets %+v", n.Name, got)
 		}
 	}
 }

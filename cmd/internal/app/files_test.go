@@ -1,10 +1,18 @@
 package app
 
 import (
+	"crypto/tls"
+	"net"
+	"runtime/debug"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/config"
 	"carillon/command/egress"
+	"carillon/docs"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestConnectionsLeaveFilesToOthers(t *testing.T) {
@@ -40,5 +48,91 @@ func TestConnectionsToSharedHostAreKept(t *testing.T) {
 	kept := egress.NewTransport(policy, options).MaxIdleConnsPerHost
 	if inFlight, _ := connectionsFor(filesAllowed()); kept != inFlight {
 		t.Errorf("%d connections to one host are kept of %d", kept, inFlight)
+	}
+}
+
+func TestBuildFromToolchain(t *testing.T) {
+	t.Parallel()
+	want := Build{docs.Version(), "c978e10ad4d15e29a5dec5bec9277ead110c2731", "2026-11-26T15:49:26Z"}
+	got := buildOf(&debug.BuildInfo{Settings: []debug.BuildSetting{
+		{Key: "vcs", Value: "git"},
+		{Key: "vcs.revision", Value: want.Commit},
+		{Key: "vcs.time", Value: want.Date},
+	}})
+	if got != want || got.Version == "" {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestBuildInfoIsAMetric(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(buildInfo(Build{Version: "1.0.0", Commit: "c978e10", Date: "2026-11-26T15:49:26Z"}))
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 {
+		t.Fatalf("gathered %v: %v", families, err)
+	}
+	labels := map[string]string{}
+	for _, label := range families[0].GetMetric()[0].GetLabel() {
+		labels[label.GetName()] = label.GetValue()
+	}
+	if families[0].GetName() != "carillon_build_info" || labels["version"] != "1.0.0" || labels["commit"] != "c978e10" ||
+		labels["goversion"] == "" {
+		t.Errorf("%s%v", families[0].GetName(), labels)
+	}
+}
+
+// peer is a connection to an address.
+type peer struct {
+	net.Conn
+
+	address net.Addr
+}
+
+func (p peer) RemoteAddr() net.Addr { return p.address }
+
+func TestPlainConnectionsOverANetwork(t *testing.T) {
+	t.Parallel()
+	far, near := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	connections := map[string]struct {
+		conn    net.Conn
+		inPlain bool
+	}{
+		"over a network":      {peer{address: far}, true},
+		"over TLS":            {tls.Client(peer{address: far}, &tls.Config{MinVersion: tls.VersionTLS12}), false},
+		"to this machine":     {peer{address: near}, false},
+		"to IPv6 loopback":    {peer{address: &net.TCPAddr{IP: net.IPv6loopback}}, false},
+		"to a socket of Unix": {peer{address: &net.UnixAddr{Name: "/run/postgresql/.s.PGSQL.5432"}}, false},
+	}
+	for name, tt := range connections {
+		if got := overNetworkInPlain(tt.conn); got != tt.inPlain {
+			t.Errorf("a connection %s: reported %t", name, got)
+		}
+	}
+	stores := map[string]string{
+		"": "", "esdb://node1:2113?tls=true": "", "esdb://u:p@node1:2113,node2:2113": "",
+		"esdb://localhost:2113?tls=false": "",
+		"esdb://127.0.0.1:2113?tls=false": "", "esdb://[::1]:2113/?tls=false": "",
+		"esdb://u:p@node1:2113?tls=false":                       "node1",
+		"esdb://127.0.0.1:1,192.0.2.1:2?a=b&TLS=False":          "192.0.2.1",
+		"kurrentdb+discover://cluster.example?tls=false":        "cluster.example",
+		"esdb://u:p%40x@[2001:db8::1]:2113/?tls=false&gossip=1": "2001:db8::1",
+	}
+	for address, want := range stores {
+		if got := plainEventStore(address); got != want {
+			t.Errorf("%s: %q is reported, want %q", address, got, want)
+		}
+	}
+	databases := map[string]bool{
+		"postgres://u@keys.example/k": true, "postgres://u@keys.example/k?sslmode=disable": true,
+		"postgres://u@keys.example/k?sslmode=require": false,
+		"postgres://u@localhost/k":                    false, "postgres:///k?host=/run/postgresql": false,
+		"postgres://u@127.0.0.1,keys.example/k?sslmode=prefer": true,
+	}
+	for address, want := range databases {
+		cfg := must.Get(pgconn.ParseConfig(address))(t)
+		if got := mayBePlain(cfg); got != want {
+			t.Errorf("%s: reported %t", address, got)
+		}
 	}
 }

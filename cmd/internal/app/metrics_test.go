@@ -1,13 +1,22 @@
 package app_test
 
 import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"carillon/cmd/internal/app"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
+	"carillon/projections/projecttest"
 )
 
 var consumerLine = regexp.MustCompile(`(?m)^carillon_consumer_(lag_seconds|position)\{consumer="([^"]+)"\} (\S+)$`)
@@ -40,4 +49,46 @@ func TestMetrics_consumers(t *testing.T) {
 		metrics = p.metrics()
 		return strings.Contains(metrics, "\ncarillon_consumer_verified_timestamp_seconds{")
 	})
+}
+
+// No read model passes over an event that it can't decode, in any of the streams that it reads.
+func TestUnknownEventStops(t *testing.T) {
+	t.Parallel()
+	models := app.ReadModels()
+	log := projecttest.New(t, models...)
+	for _, model := range models {
+		for _, prefix := range model.Filter.Prefixes {
+			err := log.ProjectError(model, eventstore.Recorded{
+				Stream: prefix + uuid.NewString(),
+				Type:   "something.happened.v9",
+				Data:   []byte("{}"),
+			})
+			if !errors.Is(err, eventstore.ErrUndecodable) {
+				t.Errorf("%s, %s: error = %v, want one that is ErrUndecodable", model.Name, prefix, err)
+			}
+		}
+	}
+}
+
+// A destination's stream that another client deletes is counted once, and holds up no other destination.
+func TestDeletedStreams(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, nil)
+	url, arrived := p.endpoint(statuses(http.StatusOK, http.StatusOK))
+	p.connect("kept", url, 0)
+	gone := p.connect("gone", url, 0)
+	store, err := esdb.OpenUnix(filepath.Join(p.cfg.DataDir, "eventstore.sock"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	must.OK(t, store.Tombstone(t.Context(), "destination-"+gone))
+	for range 2 {
+		p.try(http.MethodDelete, destinations+"gone", nil)
+	}
+	p.publish()
+	p.await(arrived)
+	if !strings.Contains(p.metrics(), "\ncarillon_eventstore_deleted_streams_total 1\n") {
+		t.Error("the stream is not counted once")
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"carillon/cmd/internal/config"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -96,6 +97,37 @@ func TestComposeHasPasswordsApart(t *testing.T) {
 	for _, value := range secrets.FindAllSubmatch(text, -1) {
 		if string(value[1]) != ":?" && string(value[1])+string(value[2]) != ":-" {
 			t.Errorf("compose.yaml starts with a known secret in place of %s", value[0])
+		}
+	}
+}
+
+func TestBaseURL_schemes(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:8080":            "http://127.0.0.1:8080",
+		"localhost:8080":            "http://localhost:8080",
+		":8080":                     "http://127.0.0.1:8080",
+		"0.0.0.0:8080":              "http://127.0.0.1:8080",
+		"http://127.0.0.1:8080/":    "http://127.0.0.1:8080",
+		"carillon.example:443":      "https://carillon.example:443",
+		"https://carillon.example/": "https://carillon.example",
+		"http://carillon.example:8": "",
+		"carillon.example":          "",
+	} {
+		settings := config.API{HTTPAddr: address}
+		if got, err := settings.BaseURL(); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
+		}
+	}
+	for address, want := range map[string]bool{
+		"[::1]:80":                 true,
+		"https://127.0.0.1":        true,
+		"https://carillon.example": false,
+		"10.0.0.1:80":              false,
+	} {
+		settings := config.API{HTTPAddr: address}
+		if got := settings.OnThisMachine(); got != want {
+			t.Errorf("%q is on this machine: %t", address, got)
 		}
 	}
 }
