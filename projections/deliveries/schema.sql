@@ -162,12 +162,13 @@ CREATE TABLE deleted_attempts (
     organization    uuid NOT NULL,
     destination     uuid NOT NULL,
     delivery        uuid NOT NULL,
+    number          integer NOT NULL,
     failure_reason  text,
     response_status integer,
     duration_micros bigint NOT NULL,
-    attempted_at    timestamptz NOT NULL
+    attempted_at    timestamptz NOT NULL,
+    PRIMARY KEY (delivery, number)
 );
-CREATE INDEX ON deleted_attempts (delivery);
 
 -- For analysts: with those that are retired, and those of deleted destinations.
 CREATE VIEW all_tallies AS

@@ -44,8 +44,8 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 			FROM (SELECT organization, (created_at AT TIME ZONE 'UTC')::date AS day, count(*) AS waiting FROM deliveries
 				WHERE destination = ANY($1) AND status = 'pending' GROUP BY 1, 2) s
 			WHERE o.organization = s.organization AND o.day = s.day`,
-		`INSERT INTO deleted_attempts SELECT d.organization, d.destination, a.delivery, a.failure_reason, a.response_status,
-			a.duration_micros, a.attempted_at FROM deliveries d JOIN attempts a ON a.delivery = d.id
+		`INSERT INTO deleted_attempts SELECT d.organization, d.destination, a.delivery, a.number, a.failure_reason,
+			a.response_status, a.duration_micros, a.attempted_at FROM deliveries d JOIN attempts a ON a.delivery = d.id
 			WHERE d.destination = ANY($1)`,
 		`DELETE FROM earlier_attempts a USING deliveries d
 			WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`,
