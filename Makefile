@@ -168,11 +168,14 @@ chart: ## Render the Helm chart, check it as Kubernetes and Carillon do
 
 # The list of modules (SBOM) is read from the binary, and names the tool that read it with its hash, so that the tool is built
 # in one way, too. The same commit gives the same tarballs, in any clone.
+NFPM     = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 
+# Before the release of the changelog's first heading, its packages are older than it.
+PACKAGE = $(shell sed -n 's/^\#\# \[\(.*\)\] - [0-9-]*$$/\1/p; s/^\#\# \[\(.*\)\] - Unreleased$$/\1-dev/p' docs/changelog.md | head -n 1)
 .PHONY: dist
-dist: ## Build a tarball, SBOM, checksums (SIGN_KEY=… signs them)
+dist: ## Build a tarball, packages, checksums (SIGN_KEY=…)
 	rm -rf bin/dist
 	@set -eu; umask 022; for platform in $(PLATFORMS); do \
 		os=$${platform%/*}; arch=$${platform#*/}; to=bin/dist/$$os-$$arch; mkdir -p $$to/carillon; \
@@ -180,9 +183,17 @@ dist: ## Build a tarball, SBOM, checksums (SIGN_KEY=… signs them)
 		cp LICENSE $$to/carillon; [ $$os != linux ] || cp deploy/carillon.service deploy/carillon.env $$to/carillon; \
 		CGO_ENABLED=0 GOFLAGS=-trimpath $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$to/carillon/sbom.cdx.json $$to/carillon/carillon; \
 		tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C $$to -c carillon | \
-			gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; rm -r $$to; \
+			gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; \
+		if [ $$os = linux ]; then \
+			sed -i s:/usr/local/bin:/usr/bin: $$to/carillon/carillon.service; \
+			export ARCH=$$arch FROM=$$to/carillon SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PACKAGE=$(PACKAGE); \
+			for kind in deb rpm; do \
+				GOFLAGS=-trimpath $(GO) run $(NFPM) package --config deploy/package/nfpm.yaml --packager $$kind \
+					--target bin/dist/carillon-$$arch.$$kind; \
+			done; \
+		fi; rm -r $$to; \
 	done
-	cd bin/dist && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS
+	cd bin/dist && sha256sum *.tar.gz *.deb *.rpm >SHA256SUMS && cat SHA256SUMS
 	@$(MAKE) sign
 
 # The tag repeats the version and the date of the changelog's first heading, whose section becomes the notes.

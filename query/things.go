@@ -107,7 +107,7 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 		LEFT JOIN LATERAL (SELECT detail->>'name' AS name FROM audit.record AS r
 			WHERE r.main AND r.detail ? 'name' AND r.stream = CASE WHEN changed.kind IN ('key', 'auditor') THEN page.stream
 				ELSE changed.kind || '-' || changed.thing END
-				AND (changed.kind NOT IN ('key', 'auditor') OR r.kind = changed.kind AND r.thing = changed.thing)
+				AND r.kind = changed.kind AND r.thing = changed.thing
 			ORDER BY r.revision DESC LIMIT 1) AS named ON true`+by, args...)
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"time"
 
 	"carillon/cmd/internal/config"
 	"carillon/command/treeheads"
@@ -187,7 +186,7 @@ func readExport(
 func reportExport(w io.Writer, v *seal.Verified) {
 	lines := v.Faults
 	if len(lines) == 0 {
-		lines = v.Report(func(at time.Time) string { return moment(w, &at) })
+		lines = v.Report()
 	}
 	for _, line := range lines {
 		row(w, line)

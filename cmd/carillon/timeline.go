@@ -89,11 +89,8 @@ func (p *picture) disclosures(out *strings.Builder, all []query.AuditEntry) {
 	out.WriteString("\nSHOWN IN FULL\n")
 	for _, e := range all[:min(len(all), pictureDisclosures)] {
 		what, to := strings.Join(e.Detail.Shown, ", "), printable(e.Actor)
-		if ids := e.Detail.ShownSecrets; len(ids) > 0 {
-			what += " " + short(ids[0])
-			if len(ids) > 1 {
-				what += fmt.Sprintf(" and %d more", len(ids)-1)
-			}
+		for _, id := range e.Detail.ShownSecrets {
+			what += " " + short(id)
 		}
 		when := p.when(e.At)
 		_, _ = fmt.Fprintf(out, "%s %s to %s\n", when, what, clip(to, pictureWidth-len(when)-len(what)-len("  to ")))

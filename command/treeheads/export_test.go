@@ -80,9 +80,10 @@ func TestExportLinked(t *testing.T) {
 	if len(got.Faults) > 0 || got.Events != 5 || got.Asked != id || len(got.Streams) != 3 || got.Unsealed != 2 {
 		t.Errorf("%+v", got)
 	}
-	text := strings.Join(got.Report(func(at time.Time) string { return at.Format(time.TimeOnly) }), "\n")
+	text := strings.Join(got.Report(), "\n")
 	for _, part := range []string{
-		"5 events of " + id.String() + " are in the tree of 5 events of 12:00:00, signed by " + seal.KeyText(trusted[0]),
+		"5 events of " + id.String() + " are in the tree of 5 events of " + got.Head.At.UTC().Format(time.RFC3339Nano) +
+			", signed by " + seal.KeyText(trusted[0]),
 		"destination-" + id.String() + ": events 0 to 1, none between them is missing",
 		"missing: 2 events newer than the tree head, not sealed yet",
 	} {

@@ -275,12 +275,13 @@ func TestDaysGoByIndex(t *testing.T) {
 	}
 }
 
-// The sequence of an event is that of webhooks: the microseconds of its recording.
+// The sequence of an event is that of webhooks: the microseconds of its recording. A notice is no event.
 func TestSequenceOfEvents(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
 	must.Get(pool.Exec(t.Context(), `INSERT INTO publications.publications (id, type, source, time, published_at, data)
-		VALUES ($1, 'a', '/', now(), '2026-11-29T11:55:50.800858Z', '{}')`, uuid.New()))(t)
+		SELECT gen_random_uuid(), type, '/', now(), '2026-11-29T11:55:50.800858Z', '{}'
+		FROM unnest('{news.item.added,destination.failing}'::text[]) type`))(t)
 	at := time.Date(2026, 11, 29, 11, 55, 50, 800_858_000, time.UTC)
 	want := fmt.Sprintf(`{"sequence": "%020d"}`, at.UnixMicro())
 	if got := rows(t, pool, "SELECT sequence FROM analytics.events"); len(got) != 1 || got[0] != want {

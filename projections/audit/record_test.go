@@ -138,6 +138,7 @@ func TestRecordByThing(t *testing.T) {
 	projecttest.Stream(log, organization.Aggregate, org, noon)(organization.Registered{Name: "Town hall", At: noon},
 		organization.KeyIssued{
 			KeyID:  "ab12CD34",
+			Name:   "press",
 			Hash:   secret,
 			Scopes: organization.AllScopes(),
 			At:     noon,
@@ -179,6 +180,10 @@ func TestRecordByThing(t *testing.T) {
 			got = append(got, e.Type)
 			if e.Thing != of[e.Type] {
 				t.Errorf("%+v: %s is of %s %s", f, e.Type, e.Kind, e.Thing)
+			}
+			if name, known := map[string]string{"organization": "Town hall", "key": "press"}[e.Kind]; known &&
+				(e.Name == nil || *e.Name != name) {
+				t.Errorf("%s of %s is named %v, want %s", e.Type, e.Kind, e.Name, name)
 			}
 			return nil
 		}))

@@ -17,7 +17,7 @@ COMMENT ON COLUMN analytics.deliveries.event_id IS 'the published event: events.
 COMMENT ON COLUMN analytics.deliveries.event_type IS 'such as news.item.added';
 COMMENT ON COLUMN analytics.deliveries.notice IS 'whether it tells of the destination itself, and of no published event';
 COMMENT ON COLUMN analytics.deliveries.event_time IS 'the time that the publisher named';
-COMMENT ON COLUMN analytics.deliveries.published_at IS 'when the event was recorded; null for notices and retired events';
+COMMENT ON COLUMN analytics.deliveries.published_at IS 'when the event was recorded; null for retired events';
 COMMENT ON COLUMN analytics.deliveries.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.deliveries.organization_name IS 'its present name';
 COMMENT ON COLUMN analytics.deliveries.destination_id IS 'where it goes to: destinations.destination_id';

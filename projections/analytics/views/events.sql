@@ -4,8 +4,8 @@ CREATE VIEW analytics.events AS
         lpad((date_part('epoch', date_trunc('second', p.published_at))::bigint * 1000000
             + date_part('microseconds', p.published_at)::bigint % 1000000)::text, 20, '0') AS sequence, p.changed_sequence
     FROM publications.publications p LEFT JOIN organizations.organizations o ON o.id = p.organization
-    LEFT JOIN feeds.feeds f ON f.id = p.feed_id;
-COMMENT ON VIEW analytics.events IS 'Published events, a row each, without their data; retired ones are gone. A filter by published_at or changed_sequence goes by an index.';
+    LEFT JOIN feeds.feeds f ON f.id = p.feed_id WHERE NOT NOTICE(p.type);
+COMMENT ON VIEW analytics.events IS 'Published events, a row each, without their data; retired ones are gone, and notices are no published events. A filter by published_at or changed_sequence goes by an index.';
 COMMENT ON COLUMN analytics.events.event_id IS 'key: the id of the event';
 COMMENT ON COLUMN analytics.events.event_type IS 'such as news.item.added';
 COMMENT ON COLUMN analytics.events.organization_id IS 'the publisher; null if the event belongs to a feed alone';
