@@ -11,12 +11,12 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/treeheads"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/node"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // maintenanceTurn is for the event store of the shared server, which does one task of maintenance at a time.
@@ -92,9 +92,9 @@ func TestSealedLog(t *testing.T) {
 		!strings.Contains(out, `"keyPinned": false`) || !strings.Contains(out, `"asked": "`+id+`"`) {
 		t.Errorf("export without a key: %d, %s, %s", code, out, errors)
 	}
-	text := apitest.Must(os.ReadFile(at("proof")))(t)
+	text := must.Get(os.ReadFile(at("proof")))(t)
 	doctored := strings.Replace(string(text), "destination.deleted", "destination.enabled", 1)
-	apitest.OK(t, os.WriteFile(at("doctored"), []byte(doctored), 0o600))
+	must.OK(t, os.WriteFile(at("doctored"), []byte(doctored), 0o600))
 	if code, out, _ := runIn(t.Context(), "", "audit", "verify", at("doctored"), "--key", key); code != 1 ||
 		!strings.Contains(out, "it is not in the tree") {
 		t.Errorf("doctored: %d, %s", code, out)
@@ -111,7 +111,7 @@ func TestExportLacks(t *testing.T) {
 	auditor := []string{"--admin-token", s.ok("auditor", "issue", "Ann")}
 	id := s.liveDestination(org)
 	s.ok("audit", "seal")
-	apitest.Must(s.app.Commands.RotateSecret(t.Context(), caller(org), command.RotateSecret{Destination: id}))(t)
+	must.Get(s.app.Commands.RotateSecret(t.Context(), caller(org), command.RotateSecret{Destination: id}))(t)
 	file := filepath.Join(shortDir(t), "proof")
 	export := append([]string{"audit", "export", id.String(), "--proof", "-o", file}, auditor...)
 	code, out, errors := s.run(export...)
@@ -123,7 +123,7 @@ func TestExportLacks(t *testing.T) {
 		t.Errorf("complete: %d, %s", code, errors)
 	}
 	shown := command.Disclose{Destination: id, What: []disclosure.Part{disclosure.Secrets}}
-	apitest.OK(t, s.app.Commands.Disclose(t.Context(), caller(org), shown))
+	must.OK(t, s.app.Commands.Disclose(t.Context(), caller(org), shown))
 	s.ok("audit", "export", id.String(), "--proof", "-o", file, "--complete") // an operator's token seals before
 	_, verified, _ := runIn(t.Context(), "", "audit", "verify", file, "--data-dir", s.server[1])
 	for _, part := range []string{
@@ -143,8 +143,8 @@ func TestExportIsShown(t *testing.T) {
 	org := s.ok("org", "create", "Town hall")
 	id := s.liveDestination(org)
 	shown := command.Disclose{Destination: id, What: []disclosure.Part{disclosure.Headers}}
-	apitest.OK(t, s.app.Commands.Disclose(t.Context(), caller(org), shown))
-	made := apitest.Must(s.app.Commands.CreateSubscription(t.Context(), caller(org), command.CreateSubscription{
+	must.OK(t, s.app.Commands.Disclose(t.Context(), caller(org), shown))
+	made := must.Get(s.app.Commands.CreateSubscription(t.Context(), caller(org), command.CreateSubscription{
 		Destination: id,
 		Settings:    subscription.Settings{EventTypes: []string{"event.*"}, ScopeKind: subscription.ScopeAll},
 	}))(t)
@@ -163,9 +163,9 @@ func TestExportIsShown(t *testing.T) {
 	if len(export.Contents) != 5 || !strings.Contains(string(export.Contents[0].Data), `"name": "CRM"`) {
 		t.Errorf("%+v", export.Contents)
 	}
-	text := apitest.Must(os.ReadFile(file))(t)
+	text := must.Get(os.ReadFile(file))(t)
 	doctored := strings.Replace(string(text), "destination.created", "destination.revised", 1)
-	apitest.OK(t, os.WriteFile(file, []byte(doctored), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(doctored), 0o600))
 	code, got, _ := runIn(t.Context(), "", offline...)
 	if code != 1 || strings.Contains(got, "CRM") || !strings.Contains(got, "it is not in the tree") {
 		t.Errorf("doctored: %d, %s", code, got)

@@ -15,9 +15,9 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/credential"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 )
@@ -52,7 +52,7 @@ func (s shell) liveDestination(org string) uuid.UUID {
 
 func (s shell) delete(org string, id uuid.UUID) {
 	s.Helper()
-	apitest.Must(s.app.Commands.DeleteDestination(s.Context(), caller(org), command.DeleteDestination{ID: id}))(s)
+	must.Get(s.app.Commands.DeleteDestination(s.Context(), caller(org), command.DeleteDestination{ID: id}))(s)
 }
 
 // Each declared setting of a destination is shown, now and on record.
@@ -67,7 +67,7 @@ func TestSettingsAreShown(t *testing.T) {
 		}
 	}
 	settings.URL = "https://carillon.invalid/hook"
-	made := apitest.Must(s.app.Commands.CreateDestination(t.Context(), caller(org), command.CreateDestination{
+	made := must.Get(s.app.Commands.CreateDestination(t.Context(), caller(org), command.CreateDestination{
 		DestinationSettings: command.DestinationSettings{Settings: settings},
 	}))(t)
 	s.app.Progress.Await(t.Context(), made.Position, destinations.ReadModel.Name, audit.ReadModel.Name)
@@ -89,7 +89,7 @@ func TestAnalystLogin(t *testing.T) {
 	s := open(t)
 	name := "ana_" + strings.ToLower(rand.Text())
 	connection := s.ok("analytics", "login", name)
-	conn := apitest.Must(pgx.Connect(t.Context(), strings.TrimSpace(connection)))(t)
+	conn := must.Get(pgx.Connect(t.Context(), strings.TrimSpace(connection)))(t)
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

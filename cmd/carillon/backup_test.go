@@ -24,6 +24,7 @@ import (
 	"carillon/command/mtls/mtlstest"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -81,7 +82,7 @@ func (j *installationJourney) create(name string) uuid.UUID {
 		Data struct{ ID uuid.UUID }
 	}
 	text := j.api(http.MethodPut, hooks+name, hook, http.StatusCreated)
-	apitest.OK(j, json.Unmarshal([]byte(text), &made, json.MatchCaseInsensitiveNames(true)))
+	must.OK(j, json.Unmarshal([]byte(text), &made, json.MatchCaseInsensitiveNames(true)))
 	return made.Data.ID
 }
 
@@ -103,7 +104,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Error("the key of a deleted destination is back, after the server has ended")
 	}
 	j.masterKey("new")
-	apitest.OK(t, os.RemoveAll(j.at("data/eventstore")))
+	must.OK(t, os.RemoveAll(j.at("data/eventstore")))
 	answer[backup.Manifest](t, "restore", j.at("one"), "--data-dir", j.at("data"))
 	j.restored()
 }
@@ -128,7 +129,7 @@ func (j *installationJourney) clientCertificate() {
 	for _, name := range []string{"first", "second"} {
 		pair := authority.Issue(name, nil)
 		for file, text := range map[string]string{"cert.pem": pair.Chain, "key.pem": pair.Key} {
-			apitest.OK(j, os.WriteFile(j.at(file), []byte(text), 0o600))
+			must.OK(j, os.WriteFile(j.at(file), []byte(text), 0o600))
 		}
 		prints(j.T, "", append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key",
 			j.at("key.pem")}, j.flags...)...)
@@ -143,11 +144,11 @@ func (j *installationJourney) interrupted() {
 	j.create("gone")
 	j.secrets = j.api(http.MethodGet, hooks+"crm/secrets", "", http.StatusOK)
 	j.backup("backup", 3)
-	apitest.OK(j, os.Remove(j.at("backup/backup.json")))
+	must.OK(j, os.Remove(j.at("backup/backup.json")))
 	j.later = j.create("later")
 	j.backup("backup", 3)
-	apitest.OK(j, os.Remove(j.at("backup/backup.json")))
-	apitest.OK(j, os.RemoveAll(j.at("backup/keys")))
+	must.OK(j, os.Remove(j.at("backup/backup.json")))
+	must.OK(j, os.RemoveAll(j.at("backup/keys")))
 	j.api(http.MethodDelete, hooks+"gone", "", http.StatusOK)
 	j.backup("backup", 3)
 	fails(j.T, 1, "whole backup", "backup", j.at("backup"), "--data-dir", j.at("data"))
@@ -200,8 +201,8 @@ func (j *installationJourney) concurrently() {
 	j.Helper()
 	args := []string{"backup", j.at("one"), "--data-dir", j.at("data")}
 	half := j.at("one/eventstore.partial/half") // of another one that is in progress
-	apitest.OK(j, os.MkdirAll(filepath.Dir(half), 0o700))
-	apitest.OK(j, os.WriteFile(half, []byte("half"), 0o600))
+	must.OK(j, os.MkdirAll(filepath.Dir(half), 0o700))
+	must.OK(j, os.WriteFile(half, []byte("half"), 0o600))
 	other, err := os.Open(j.at("one"))
 	if err == nil {
 		err = syscall.Flock(int(other.Fd()), syscall.LOCK_EX) //nolint:gosec // a descriptor fits
@@ -213,7 +214,7 @@ func (j *installationJourney) concurrently() {
 	if _, err := os.Stat(half); err != nil {
 		j.Error(err)
 	}
-	apitest.OK(j, other.Close())
+	must.OK(j, other.Close())
 	var all sync.WaitGroup
 	codes := make([]int, 4)
 	for i := range codes {
@@ -241,10 +242,10 @@ func (j *installationJourney) concurrently() {
 func (j *installationJourney) restored() {
 	j.Helper()
 	restore := []string{"restore", j.at("backup"), "--data-dir", j.at("new")}
-	master := apitest.Must(os.ReadFile(j.at("new/" + config.MasterKeyFile)))(j)
+	master := must.Get(os.ReadFile(j.at("new/" + config.MasterKeyFile)))(j)
 	fails(j.T, 1, "there is no master key", "restore", j.at("backup"), "--data-dir", j.at("keyless"))
 	for _, key := range [][]byte{[]byte("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="), master} {
-		apitest.OK(j, os.WriteFile(j.at("new/"+config.MasterKeyFile), key, 0o600))
+		must.OK(j, os.WriteFile(j.at("new/"+config.MasterKeyFile), key, 0o600))
 		if !bytes.Equal(key, master) {
 			fails(j.T, 1, "the backup was made with master key", restore...)
 		}

@@ -11,7 +11,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // Generators of clients in Go, and what the code of the first one needs.
@@ -128,7 +128,7 @@ func TestGeneratedClientsWork(t *testing.T) {
 		said, err := command.CombinedOutput()
 		return string(said), err
 	}
-	must := func(args ...string) {
+	golang := func(args ...string) {
 		t.Helper()
 		if said, err := run("go", args...); err != nil {
 			t.Fatalf("go %q: %v\n%.4000s", args, err, said)
@@ -136,25 +136,25 @@ func TestGeneratedClientsWork(t *testing.T) {
 	}
 	write := func(name, content string) {
 		t.Helper()
-		apitest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	must("mod", "init", "clients")
+	golang("mod", "init", "clients")
 	if said, err := run("go", "mod", "download", oapiRuntime); err != nil {
 		t.Skipf("SKIPPED: no module proxy gives %s, so that no client was generated: %.300s", oapiRuntime, said)
 	}
 	for name, document := range map[string]func() ([]byte, error){"public": httpapi.OpenAPI, "admin": adminapi.OpenAPI} {
-		content := apitest.Must(document())(t)
-		apitest.OK(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		content := must.Get(document())(t)
+		must.OK(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		write(name+".json", string(content))
 		write(name+".yaml", "package: "+name+"\noutput: "+name+"/client.go\n"+oapiSettings)
-		must("run", oapiCodegen, "-config", name+".yaml", name+".json")
-		must("run", ogen, "--target", "ogen"+name, "--package", "ogen"+name, name+".json")
+		golang("run", oapiCodegen, "-config", name+".yaml", name+".json")
+		golang("run", ogen, "--target", "ogen"+name, "--package", "ogen"+name, name+".json")
 	}
 	write("main.go", clientProgram)
-	must("get", oapiRuntime)
-	must("mod", "tidy")
-	must("build", "-o", "clients", ".")
-	token := apitest.Must((&config.Client{DataDir: s.flags[1]}).Token())(t)
+	golang("get", oapiRuntime)
+	golang("mod", "tidy")
+	golang("build", "-o", "clients", ".")
+	token := must.Get((&config.Client{DataDir: s.flags[1]}).Token())(t)
 	const want = "\nmade Concerts\nfiltered true true true\norganizations true\nmade Talks\nfiltered true\norganizations true\n"
 	said, err := run(filepath.Join(dir, "clients"), "http://"+s.app.APIAddr().String(), s.key,
 		"http://"+s.app.AdminAddr().String(), token)

@@ -15,18 +15,18 @@ import (
 
 	"carillon/cmd/internal/backup"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
 // elsewhere makes a data directory and a cluster of it outside, as root's server does.
 func elsewhere(t *testing.T) (data, base, home string) {
 	t.Helper()
-	dir := apitest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	data, base = filepath.Join(dir, "data"), filepath.Join(dir, "clusters")
 	home = filepath.Join(base, "0123-abcd")
 	for path, content := range map[string]string{
@@ -36,10 +36,10 @@ func elsewhere(t *testing.T) (data, base, home string) {
 		filepath.Join(data, "postgres", "postgres.log"): "", filepath.Join(data, "keys", "about"): "",
 		filepath.Join(data, "eventstore", "CURRENT"): "",
 	} {
-		apitest.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		apitest.OK(t, os.WriteFile(path, []byte(content), 0o600))
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	apitest.OK(t, os.Symlink(home, filepath.Join(data, "postgres", "cluster-home")))
+	must.OK(t, os.Symlink(home, filepath.Join(data, "postgres", "cluster-home")))
 	return data, base, home
 }
 
@@ -83,15 +83,15 @@ func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 		t.Errorf("named as %s", got)
 	}
 	copied := filepath.Join(filepath.Dir(data), "copy")
-	apitest.OK(t, os.CopyFS(copied, os.DirFS(filepath.Join(data, "keys"))))
+	must.OK(t, os.CopyFS(copied, os.DirFS(filepath.Join(data, "keys"))))
 	fails(t, 1, "neither a data directory nor", "data", "remove", copied, "--yes")
-	apitest.OK(t, os.Mkdir(filepath.Join(copied, "postgres"), 0o700))
-	apitest.OK(t, os.Symlink(home, filepath.Join(copied, "postgres", "cluster-home")))
+	must.OK(t, os.Mkdir(filepath.Join(copied, "postgres"), 0o700))
+	must.OK(t, os.Symlink(home, filepath.Join(copied, "postgres", "cluster-home")))
 	prints(t, "", "data", "remove", copied, "--yes")
 	if !gone(copied) || gone(home) {
 		t.Error("a copy is there, or its cluster is gone")
 	}
-	apitest.OK(t, os.RemoveAll(data))
+	must.OK(t, os.RemoveAll(data))
 	if got := lines(); !strings.Contains(got, leftBehind) || !strings.Contains(got, "carillon data remove "+home) {
 		t.Errorf("named as %s", got)
 	}
@@ -149,7 +149,7 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	stop()
 
 	fresh, database, change := elsewhere("new")
-	apitest.OK(t, os.Mkdir(at("new"), 0o700))
+	must.OK(t, os.Mkdir(at("new"), 0o700))
 	master, err := os.ReadFile(filepath.Join(at("old"), config.MasterKeyFile))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(at("new"), config.MasterKeyFile), master, 0o600)

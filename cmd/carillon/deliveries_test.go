@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -53,7 +54,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 		return strings.Contains(s.asked("events", "--subject", subject), subject)
 	})
 	var events httpapi.Stretch[query.PublishedEvent]
-	apitest.OK(t, json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events))
+	must.OK(t, json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events))
 	if len(events.Items) != 1 || *events.Items[0].Subject != subject {
 		t.Fatalf("events = %+v", events)
 	}
@@ -66,7 +67,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 		return strings.Contains(s.asked(own("--status", "succeeded")...), subject)
 	})
 	var deliveries httpapi.Stretch[query.Delivery]
-	apitest.OK(t, json.Unmarshal([]byte(s.asked(own("--json")...)), &deliveries))
+	must.OK(t, json.Unmarshal([]byte(s.asked(own("--json")...)), &deliveries))
 	delivery := heard.ID
 	if len(deliveries.Items) != 1 || deliveries.Items[0].ID.String() != delivery {
 		t.Fatalf("deliveries = %+v, want %s", deliveries, delivery)

@@ -26,6 +26,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
 	"carillon/projections/deliveries/deliverystate"
@@ -42,18 +43,18 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 	to := map[deliverystate.State]uuid.UUID{}
 	for _, state := range deliverystate.States() {
 		settings := destination.Settings{Name: "To " + string(state), URL: "https://receiver.example/hook"}
-		made := apitest.Must(s.app.Commands.CreateDestination(ctx, by, command.CreateDestination{
+		made := must.Get(s.app.Commands.CreateDestination(ctx, by, command.CreateDestination{
 			DestinationSettings: command.DestinationSettings{Settings: settings},
 		}))(s)
 		to[state] = made.ID
 		s.app.Progress.Await(ctx, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name)
-		wanted := apitest.Must(s.app.Commands.CreateSubscription(ctx, by, command.CreateSubscription{
+		wanted := must.Get(s.app.Commands.CreateSubscription(ctx, by, command.CreateSubscription{
 			Destination: made.ID,
 			Settings:    subscription.Settings{EventTypes: []string{"news.*"}, ScopeKind: "all"},
 		}))(s)
 		s.app.Progress.Await(ctx, wanted.Position, subscriptions.ReadModel.Name, dispatching.Name)
 	}
-	published := apitest.Must(s.app.Commands.Publish(ctx, by, command.Publish{
+	published := must.Get(s.app.Commands.Publish(ctx, by, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/city",
 		Subject:      "item/1",
@@ -87,7 +88,7 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 	s.decided(ctx, all[deliverystate.Superseded], delivery.Supersede{By: uuid.New(), At: time.Now()})
 	s.decided(ctx, all[deliverystate.Discarded], delivery.Discard{Reason: "no subscription", At: time.Now()})
 	const hold = "UPDATE deliveries.due SET worker = 7, available_at = now() + interval '1 h' WHERE id = $1"
-	apitest.Must(s.app.Queries.Pool.Exec(ctx, hold, all[deliverystate.Delivering]))(s)
+	must.Get(s.app.Queries.Pool.Exec(ctx, hold, all[deliverystate.Delivering]))(s)
 	return published.ID, all
 }
 
@@ -104,11 +105,11 @@ func (s shell) decided(ctx context.Context, id uuid.UUID, do delivery.Command) {
 // visitor returns a reader of the console's pages and of metrics.
 func (s shell) visitor(ctx context.Context) func(address string) string {
 	s.Helper()
-	jar := apitest.Must(cookiejar.New(nil))(s)
+	jar := must.Get(cookiejar.New(nil))(s)
 	browser := &http.Client{Jar: jar}
-	key := apitest.Must(s.app.DevelopmentKey(ctx))(s)
+	key := must.Get(s.app.DevelopmentKey(ctx))(s)
 	console := "http://" + s.app.APIAddr().String() + "/console"
-	signIn := apitest.Must(http.NewRequestWithContext(ctx, http.MethodPost, console+"/sign-in",
+	signIn := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, console+"/sign-in",
 		strings.NewReader(url.Values{"key": {key}}.Encode())))(s)
 	signIn.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	signIn.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -120,7 +121,7 @@ func (s shell) visitor(ctx context.Context) func(address string) string {
 		if strings.HasPrefix(address, "/") {
 			address = console + address
 		}
-		page := apitest.Must(http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody))(s)
+		page := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody))(s)
 		status, text := apitest.Ask(s, browser, page)
 		if status != http.StatusOK {
 			s.Fatalf("%s: %d %s", address, status, text)
@@ -226,5 +227,5 @@ func shownOverview(t *testing.T, page string, states []deliverystate.State) {
 // read reads the JSON that a command prints.
 func (s shell) read(into any, args ...string) {
 	s.Helper()
-	apitest.OK(s, json.Unmarshal([]byte(s.asked(append(args, "--json")...)), into))
+	must.OK(s, json.Unmarshal([]byte(s.asked(append(args, "--json")...)), into))
 }

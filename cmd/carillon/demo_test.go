@@ -19,13 +19,13 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // selfSigned makes a key and a certificate for a name that this machine does not have, in one file.
 func selfSigned(t *testing.T) (file string) {
 	t.Helper()
-	key := apitest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7),
 		Subject:      pkix.Name{CommonName: "carillon.example"},
@@ -33,12 +33,12 @@ func selfSigned(t *testing.T) (file string) {
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().Add(time.Hour),
 	}
-	certificate := apitest.Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
-	private := apitest.Must(x509.MarshalPKCS8PrivateKey(key))(t)
+	certificate := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})...)
 	file = filepath.Join(t.TempDir(), "pair.pem")
-	apitest.OK(t, os.WriteFile(file, text, 0o600))
+	must.OK(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
@@ -47,7 +47,7 @@ func TestDemoOnServerWithTLS(t *testing.T) {
 	pair := selfSigned(t)
 	s := openWith(t, func(c *config.Config) { c.Dev, c.TLSCert, c.TLSKey = true, pair, pair })
 	var welcome bytes.Buffer
-	apitest.OK(t, s.app.Welcome(t.Context(), &welcome))
+	must.OK(t, s.app.Welcome(t.Context(), &welcome))
 	_, command, _ := strings.Cut(welcome.String(), " demo ")
 	args := append([]string{"demo"}, strings.Fields(command)...)
 	code, out, errors := runIn(t.Context(), "", args...)
@@ -76,7 +76,7 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 			t.Fatalf("exit %d\n%s%s", code, out, errors)
 		}
 	}
-	pair := apitest.Must(tls.LoadX509KeyPair(cert, key))(t)
+	pair := must.Get(tls.LoadX509KeyPair(cert, key))(t)
 	receiver := httptest.NewUnstartedServer(http.NotFoundHandler())
 	receiver.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	receiver.StartTLS()
@@ -90,7 +90,7 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	if code, _, errors := certify("receiver.example"); code != 1 || !strings.Contains(errors, "CARILLON_EGRESS_CA") {
 		t.Errorf("a name elsewhere: exit %d %s", code, errors)
 	}
-	apitest.OK(t, os.WriteFile(key, []byte("of another program"), 0o600))
+	must.OK(t, os.WriteFile(key, []byte("of another program"), 0o600))
 	if code, _, errors := certify("localhost"); code != 1 || !strings.Contains(errors, "name other files") {
 		t.Errorf("files of another program: exit %d %s", code, errors)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/doctor"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestDoctor examines a machine on which nothing was started yet: what fails decides over the exit code.
@@ -63,19 +63,19 @@ func TestInitMakesSecrets(t *testing.T) {
 	if code, _, errors := runIn(t.Context(), "", "init", file); code != 0 {
 		t.Fatal(errors)
 	}
-	made := string(apitest.Must(os.ReadFile(file))(t))
+	made := string(must.Get(os.ReadFile(file))(t))
 	values := map[string]string{}
 	for line := range strings.Lines(made) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		values[name] = value
 	}
-	compose := string(apitest.Must(os.ReadFile("../../deploy/compose.yaml"))(t))
+	compose := string(must.Get(os.ReadFile("../../deploy/compose.yaml"))(t))
 	for _, found := range regexp.MustCompile(`\$\{(\w+):\?`).FindAllStringSubmatch(compose, -1) {
 		if len(values[found[1]]) < 32 {
 			t.Errorf("%s is %q", found[1], values[found[1]])
 		}
 	}
-	if info := apitest.Must(os.Stat(file))(t); info.Mode().Perm() != 0o600 {
+	if info := must.Get(os.Stat(file))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
 	args := []string{"serve", "--check-config", "--master-key", values["CARILLON_MASTER_KEY"],
@@ -85,7 +85,7 @@ func TestInitMakesSecrets(t *testing.T) {
 	}
 	fails(t, 1, "is there already", "init", file)
 	fails(t, 2, "is missing: CARILLON_TLS_CERT needs it", "serve", "--check-config", "--tls-cert", file)
-	if again := string(apitest.Must(os.ReadFile(file))(t)); again != made {
+	if again := string(must.Get(os.ReadFile(file))(t)); again != made {
 		t.Error("the file was replaced")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -22,7 +22,7 @@ import (
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	page := apitest.Must(os.ReadFile(filepath.Join(root, "docs/operate/keys-and-backup.md")))(t)
+	page := must.Get(os.ReadFile(filepath.Join(root, "docs/operate/keys-and-backup.md")))(t)
 	_, drill, found := strings.Cut(string(page),
 		"To restore everything on a new machine (try this before you need it):\n\n```sh\n")
 	drill, _, ended := strings.Cut(drill, "```")
@@ -33,7 +33,7 @@ func TestDrill(t *testing.T) {
 	for _, name := range []string{"BACKUP", "DATA", "SAFE", "NEW"} {
 		places[name] = filepath.Join(dir, strings.ToLower(name))
 	}
-	apitest.OK(t, os.Mkdir(places["SAFE"], 0o700))
+	must.OK(t, os.Mkdir(places["SAFE"], 0o700))
 	const path = "/events/destinations/crm"
 	url, key, stop := server(t, places["DATA"], pgtest.URL(t))
 	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`,
@@ -80,7 +80,7 @@ func TestChecksumsAreSigned(t *testing.T) {
 	dir := t.TempDir()
 	sums, public := filepath.Join(dir, "SHA256SUMS"), filepath.Join(dir, "minisign.pub")
 	write := func(text string) {
-		apitest.OK(t, os.WriteFile(sums, []byte(text), 0o600))
+		must.OK(t, os.WriteFile(sums, []byte(text), 0o600))
 	}
 	run := func(name string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), name, args...)
@@ -135,10 +135,10 @@ func TestSourceCollectWaitsForALateList(t *testing.T) {
 	s := openWith(t, func(*config.Config) {})
 	site := pageServer(t, map[string]string{"/programme": jazzPage()})
 	source := s.ok("source", "add", "site", site+"/programme")
-	standstill := apitest.Must(s.app.Queries.Pool.Begin(t.Context()))(t)
+	standstill := must.Get(s.app.Queries.Pool.Begin(t.Context()))(t)
 	defer func() { _ = standstill.Rollback(context.WithoutCancel(t.Context())) }()
 	// It can be read.
-	apitest.Must(standstill.Exec(t.Context(), "LOCK TABLE sources.sources IN EXCLUSIVE MODE"))(t)
+	must.Get(standstill.Exec(t.Context(), "LOCK TABLE sources.sources IN EXCLUSIVE MODE"))(t)
 	code, errors := make(chan int, 1), ""
 	go func() {
 		ended, _, said := s.run("source", "collect", source, "--wait")
@@ -150,7 +150,7 @@ func TestSourceCollectWaitsForALateList(t *testing.T) {
 		t.Fatalf("it does not wait: %s", errors)
 	case <-time.After(5 * time.Second): // the server answers after two
 	}
-	apitest.OK(t, standstill.Rollback(t.Context()))
+	must.OK(t, standstill.Rollback(t.Context()))
 	if got := <-code; got != 0 {
 		t.Errorf("exit %d\n%s", got, errors)
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // standalone runs "carillon eventstore" and returns its connection string.
@@ -58,10 +58,10 @@ func standalone(t *testing.T, dir string) (url string, stop func()) {
 
 func publishThings(t *testing.T, url string, n int) {
 	t.Helper()
-	store := apitest.Must(esdb.Open(url, slog.New(slog.DiscardHandler)))(t)
+	store := must.Get(esdb.Open(url, slog.New(slog.DiscardHandler)))(t)
 	defer func() { _ = store.Close() }()
 	for i := range n {
-		apitest.Must(store.Append(t.Context(), fmt.Sprintf("thing-%d", i%7), eventstore.Revision(i/7-1),
+		must.Get(store.Append(t.Context(), fmt.Sprintf("thing-%d", i%7), eventstore.Revision(i/7-1),
 			[]eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}}))(t)
 	}
 }
@@ -137,7 +137,7 @@ func TestEventstoreOfAnotherUser(t *testing.T) {
 	publishThings(t, url, 7)
 	stop()
 	each := func(of func(path string, owner uint32)) {
-		apitest.OK(t, filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		must.OK(t, filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func TestEventstoreOfAnotherUser(t *testing.T) {
 		}))
 	}
 	each(func(path string, _ uint32) {
-		apitest.OK(t, os.Chown(path, nobody, nobody))
+		must.OK(t, os.Chown(path, nobody, nobody))
 	})
 	to := filepath.Join(dir, "to")
 	for _, args := range [][]string{
@@ -184,9 +184,9 @@ func TestRepairOfADamagedLog(t *testing.T) {
 	if err != nil || len(logs) == 0 {
 		t.Fatal(logs, err)
 	}
-	content := apitest.Must(os.ReadFile(logs[len(logs)-1]))(t)
+	content := must.Get(os.ReadFile(logs[len(logs)-1]))(t)
 	content[len(content)/4] ^= 1
-	apitest.OK(t, os.WriteFile(logs[len(logs)-1], content, 0o600))
+	must.OK(t, os.WriteFile(logs[len(logs)-1], content, 0o600))
 	for _, task := range [][]string{{"verify"}, {"repair"}, {"run", "--addr", "127.0.0.1:0"}} {
 		args := append(append([]string{"eventstore"}, task...), "--data", damaged)
 		code, out, errors := runIn(t.Context(), "", args...)
@@ -215,7 +215,7 @@ func TestRepairOfADamagedLog(t *testing.T) {
 // copyFiles copies a directory's regular files: a running node has a socket among them.
 func copyFiles(t *testing.T, from, to string) {
 	t.Helper()
-	entries := apitest.Must(os.ReadDir(from))(t)
+	entries := must.Get(os.ReadDir(from))(t)
 	for _, entry := range entries {
 		if !entry.Type().IsRegular() {
 			continue

@@ -17,11 +17,11 @@ import (
 
 	"carillon/cmd/internal/backup"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -57,9 +57,9 @@ func TestHostileForgedBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			from, to := filepath.Join(shortDir(t), "b"), filepath.Join(shortDir(t), "d")
-			apitest.OK(t, os.CopyFS(from, os.DirFS(at("backup"))))
-			apitest.OK(t, os.Mkdir(to, 0o700))
-			apitest.OK(t, os.Link(at("data/master.key"), filepath.Join(to, "master.key")))
+			must.OK(t, os.CopyFS(from, os.DirFS(at("backup"))))
+			must.OK(t, os.Mkdir(to, 0o700))
+			must.OK(t, os.Link(at("data/master.key"), filepath.Join(to, "master.key")))
 			tt.forge(t, from)
 			code, _, text := runIn(t.Context(), "", "restore", from, "--data-dir", to)
 			if tt.refuse == "" {
@@ -89,13 +89,13 @@ func TestHostileUnsignedBackup(t *testing.T) {
 	_, _, stop := server(t, at("data"), pgtest.URL(t))
 	stop()
 	made := answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data"))
-	text := apitest.Must(os.ReadFile(at("backup/backup.json")))(t)
+	text := must.Get(os.ReadFile(at("backup/backup.json")))(t)
 	var claims map[string]any
-	apitest.OK(t, json.Unmarshal(text, &claims))
+	must.OK(t, json.Unmarshal(text, &claims))
 	claims["mac"], claims["events"], claims["keys"], claims["dir"] = "", 1_000_000, 1_000_000, "/srv/ours"
-	apitest.OK(t, os.WriteFile(at("backup/backup.json"), apitest.Must(json.Marshal(claims))(t), 0o600))
-	apitest.OK(t, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")), 0o600))
-	apitest.OK(t, os.RemoveAll(at("data/eventstore")))
+	must.OK(t, os.WriteFile(at("backup/backup.json"), must.Get(json.Marshal(claims))(t), 0o600))
+	must.OK(t, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")), 0o600))
+	must.OK(t, os.RemoveAll(at("data/eventstore")))
 	read := answer[backup.Manifest](t, "restore", at("backup"), "--data-dir", at("data"), "--accept-unsigned")
 	if read.Events != made.Events || read.Keys != 0 || read.Signed() || read.Dir != at("backup") ||
 		!read.MadeAt.IsZero() {
@@ -112,13 +112,13 @@ func change(name, from, to string) func(*testing.T, string) {
 		if err != nil || !strings.Contains(string(text), from) {
 			t.Fatalf("%s has no %s: %v", name, from, err)
 		}
-		apitest.OK(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+		must.OK(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 	}
 }
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	apitest.OK(t, os.Remove(path))
+	must.OK(t, os.Remove(path))
 }
 
 // events runs the event store of a backup.
@@ -134,7 +134,7 @@ func events(t *testing.T, dir string, use func(*esdb.Store)) {
 
 func appended(t *testing.T, store *esdb.Store, stream string, last eventstore.Revision, list ...esdb.Entry) {
 	t.Helper()
-	apitest.Must(store.AppendEntries(t.Context(), stream, last, list))(t)
+	must.Get(store.AppendEntries(t.Context(), stream, last, list))(t)
 }
 
 func moreEvents(t *testing.T, dir string) {
@@ -163,7 +163,7 @@ func anew(t *testing.T, dir string, changed func([]esdb.Entry) []esdb.Entry) {
 	t.Helper()
 	var list []esdb.Entry
 	events(t, dir, func(store *esdb.Store) { list = userEvents(t, store) })
-	apitest.OK(t, os.RemoveAll(filepath.Join(dir, "eventstore")))
+	must.OK(t, os.RemoveAll(filepath.Join(dir, "eventstore")))
 	events(t, dir, func(store *esdb.Store) {
 		for _, entry := range changed(list) {
 			appended(t, store, entry.Stream, entry.Revision-1, entry)
@@ -235,7 +235,7 @@ func plainStreams(t *testing.T, dir string) []byte {
 	})
 	var lines bytes.Buffer
 	for _, one := range streams {
-		apitest.OK(t, json.NewEncoder(&lines).Encode(one))
+		must.OK(t, json.NewEncoder(&lines).Encode(one))
 	}
 	return lines.Bytes()
 }

@@ -24,6 +24,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestListenEndsWithItsDestination: a listener whose destination others disable or delete says so, and fails.
@@ -79,7 +80,7 @@ func TestListenEndsWithoutKey(t *testing.T) {
 	for _, mode := range []string{"--json", "--stream"} {
 		org := app.DevelopmentOrganization.String()
 		var key struct{ ID, Key string }
-		apitest.OK(t, json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "listen", "--json")), &key,
+		must.OK(t, json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "listen", "--json")), &key,
 			json.MatchCaseInsensitiveNames(true)))
 		l := s.listen(mode, "--key", key.Key)
 		s.ok("key", "revoke", org, key.ID)
@@ -123,7 +124,7 @@ func TestListenCleansUp(t *testing.T) {
 		if err != nil || failed != nil {
 			t.Fatal(err, failed)
 		}
-		apitest.OK(t, c.Start())
+		must.OK(t, c.Start())
 		readUntil(notes, "Ctrl-C")
 		go func() { _, _ = io.Copy(io.Discard, notes) }()
 		return c, out
@@ -154,12 +155,12 @@ func TestListenTrustsForward(t *testing.T) {
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	apitest.OK(t, os.WriteFile(file, authority, 0o600))
+	must.OK(t, os.WriteFile(file, authority, 0o600))
 	for _, test := range []struct {
 		c     listenCommand
 		taken bool
 	}{{listenCommand{}, false}, {listenCommand{Insecure: true}, true}, {listenCommand{CA: file}, true}} {
-		trust := apitest.Must(test.c.trust(nil))(t)
+		trust := must.Get(test.c.trust(nil))(t)
 		conn, err := tls.Dial("tcp", server.Listener.Addr().String(), trust)
 		if (err == nil) != test.taken {
 			t.Errorf("--insecure=%t --ca %q: %v", test.c.Insecure, test.c.CA, err)
@@ -245,8 +246,8 @@ func TestListenRemovesLeftovers(t *testing.T) {
 	s := openWith(t, func(*config.Config) {})
 	first := exec.CommandContext(t.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
 	first.Env = append(os.Environ(), actAsCarillon+"=1")
-	notes := apitest.Must(first.StderrPipe())(t)
-	apitest.OK(t, first.Start())
+	notes := must.Get(first.StderrPipe())(t)
+	must.OK(t, first.Start())
 	readUntil(notes, "Ctrl-C")
 	_ = first.Process.Kill()
 	_ = first.Wait()

@@ -18,6 +18,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // heard is a line of carillon listen --json.
@@ -186,7 +187,7 @@ func (s shell) ask(method, path string, want int) string {
 // send is ask with a body.
 func (s shell) send(method, path, body string, want int) string {
 	s.Helper()
-	key := apitest.Must(s.app.DevelopmentKey(s.Context()))(s)
+	key := must.Get(s.app.DevelopmentKey(s.Context()))(s)
 	return ask(s.T, key, method, "http://"+s.app.APIAddr().String()+path, body, want)
 }
 
@@ -230,7 +231,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	var welcome bytes.Buffer
-	apitest.OK(t, s.app.Welcome(t.Context(), &welcome))
+	must.OK(t, s.app.Welcome(t.Context(), &welcome))
 	_, command, _ := strings.Cut(welcome.String(), " listen ")
 	command, _, _ = strings.Cut(command, "\n")
 	l := s.listen(strings.Fields(command)...)
@@ -246,7 +247,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	}
 	l.stop()
 	dir := t.TempDir()
-	apitest.OK(t, dev.KeepKey(dir, "ck_of_developers"))
+	must.OK(t, dev.KeepKey(dir, "ck_of_developers"))
 	at := func(address, key string) string {
 		c := listenCommand{AdminAddr: "127.0.0.1:8081"}
 		c.HTTPAddr, c.APIKey, c.DataDir = address, config.Secret(key), dir
@@ -294,5 +295,5 @@ func TestListenRefusesBadInput(t *testing.T) {
 	fails(t, 1, "news.items", types...)
 	other := openWith(t, func(*config.Config) {}) // which trusts no certificate from the first one's directory
 	fails(t, 1, "can't reach this program", "listen", "--data-dir", s.server[1], "--http-addr",
-		other.app.APIAddr().String(), "--key", apitest.Must(other.app.DevelopmentKey(t.Context()))(t))
+		other.app.APIAddr().String(), "--key", must.Get(other.app.DevelopmentKey(t.Context()))(t))
 }

@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -107,7 +108,7 @@ func settings(dir, database string) config.Config {
 // serve runs a server until stop or the end of the test.
 func serve(tb testing.TB, cfg config.Config) serving {
 	tb.Helper()
-	a := apitest.Must(app.Open(tb.Context(), cfg, slog.New(slog.NewTextHandler(tb.Output(), nil))))(tb)
+	a := must.Get(app.Open(tb.Context(), cfg, slog.New(slog.NewTextHandler(tb.Output(), nil))))(tb)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
@@ -220,7 +221,7 @@ func server(t *testing.T, dir, database string, changes ...func(*config.Config))
 func ask(t *testing.T, key, method, url, body string, want int) (answer string) {
 	t.Helper()
 	apitest.Eventually(t, method+" "+url+" is answered", func() bool {
-		request := apitest.Must(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
+		request := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 		request.Header.Set("Authorization", "Bearer "+key)
 		if body != "" {
 			request.Header.Set("Content-Type", "application/json")

@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/app"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/must"
 )
 
 // The error names the variable or the argument, the expected value and the given one, and no secret.
@@ -78,7 +78,7 @@ func TestWithoutArgumentsThereIsHelp(t *testing.T) {
 
 func TestMistypedVariablesAreNoticed(t *testing.T) {
 	t.Parallel()
-	parser := apitest.Must(kong.New(&commandLine{}, kong.Vars{"version": ""}))(t)
+	parser := must.Get(kong.New(&commandLine{}, kong.Vars{"version": ""}))(t)
 	got := unknownVariables(parser.Model,
 		[]string{"CARILLON_HTTP_ADR=x", "CARILLON_HTTP_ADDR=x", "CARILLON_EVENTSTORE_USER=x", "HOME=/root",
 			"CARILLON_PORT=tcp://10.0.0.1:8080", "CARILLON_SERVICE_HOST=10.0.0.1", "CARILLON_SERVICE_PORT=8080",

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestOperatorsDay(t *testing.T) {
@@ -23,7 +24,7 @@ func TestOperatorsDay(t *testing.T) {
 	reader := s.ok("org", "create", "Reader")
 	s.has(s.ok("org", "list"), "ID ", "Town hall", org)
 	var issued struct{ ID, Key string }
-	apitest.OK(t, json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")),
+	must.OK(t, json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")),
 		&issued, json.MatchCaseInsensitiveNames(true)))
 	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
 		t.Errorf("issued %q", issued)
@@ -70,7 +71,7 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 			`"organizationId":"%s","data":{"id":"c-%d","status":"queued"}}`+"\n", uuid.New(), i, org, i)
 	}
 	file := filepath.Join(t.TempDir(), "events.ndjson")
-	apitest.OK(t, os.WriteFile(file, []byte(lines.String()), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(lines.String()), 0o600))
 	for range 2 {
 		if got := s.ok("publish", file); got != "published 50 events" {
 			t.Errorf("publish: %s", got)
@@ -83,7 +84,7 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.ndjson")
 	unsent := strings.Split(lines.String(), "\n")[0]
 	unsent = unsent[:len(`{"id":"`)] + uuid.NewString() + unsent[len(`{"id":"`)+36:]
-	apitest.OK(t, os.WriteFile(bad, []byte(unsent+"\n"+`{"type":"no.such","source":"/x","data":{}}`), 0o600))
+	must.OK(t, os.WriteFile(bad, []byte(unsent+"\n"+`{"type":"no.such","source":"/x","data":{}}`), 0o600))
 	s.refused("line 2: ", "publish", bad)
 	s.refused("(0 events were published", "publish", bad)
 	s.refused("no such file", "publish", file+".missing")
@@ -178,7 +179,7 @@ func TestClientCertificatesOfOrganizations(t *testing.T) {
 	pair, other := authority.Issue("carillon", nil), authority.Issue("other", nil)
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		apitest.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	cert, key := file("client.pem", pair.Chain), file("client-key.pem", pair.Key)

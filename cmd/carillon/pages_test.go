@@ -16,7 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -30,7 +30,7 @@ var (
 
 func model(t *testing.T) *kong.Application {
 	t.Helper()
-	parser := apitest.Must(kong.New(&commandLine{}, kong.Vars{"version": ""}))(t)
+	parser := must.Get(kong.New(&commandLine{}, kong.Vars{"version": ""}))(t)
 	return parser.Model
 }
 
@@ -52,7 +52,7 @@ func pages(t *testing.T) map[string]string {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, name := range names {
-			text := apitest.Must(os.ReadFile(name))(t)
+			text := must.Get(os.ReadFile(name))(t)
 			texts[strings.TrimPrefix(name, root+"/")] = string(text)
 		}
 	}
@@ -134,7 +134,7 @@ func hasFlag(node *kong.Node, name string) bool {
 // TestServiceUnitKeepsSettings names settings that the server needs under systemd.
 func TestServiceUnitKeepsSettings(t *testing.T) {
 	t.Parallel()
-	unit := apitest.Must(os.ReadFile(filepath.Join(root, "deploy/carillon.service")))(t)
+	unit := must.Get(os.ReadFile(filepath.Join(root, "deploy/carillon.service")))(t)
 	for line, reason := range map[string]string{
 		"KillMode=mixed":                        "a stop would end Postgres under the deliveries in flight",
 		"StartLimitIntervalSec=0":               "systemd would give up after five starts",
@@ -159,7 +159,7 @@ type workplace struct {
 func newWorkplace(t *testing.T) workplace {
 	t.Helper()
 	dir, program := shortDir(t), os.Args[0]
-	apitest.OK(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	must.OK(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	script := "#!/bin/sh\n" + actAsCarillon + "=1 exec '" + program + "' \"$@\"\n"
 	err := os.WriteFile(filepath.Join(dir, "bin/carillon"), []byte(script), 0o700) //nolint:gosec // it is to be run
 	if err != nil {
@@ -191,10 +191,10 @@ func (w workplace) run(script string) string {
 func (w workplace) serve(script string) (api, admin string, stop func()) {
 	w.Helper()
 	cmd := w.command("exec " + script)
-	out := apitest.Must(cmd.StdoutPipe())(w)
+	out := must.Get(cmd.StdoutPipe())(w)
 	var log strings.Builder
 	cmd.Stderr = &log
-	apitest.OK(w, cmd.Start())
+	must.OK(w, cmd.Start())
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_, _ = io.Copy(io.Discard, out)

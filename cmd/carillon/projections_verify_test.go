@@ -6,7 +6,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // Rows of the audit trail, and of the states of process managers, are changed by hand: each is named. Without a change
@@ -17,7 +17,7 @@ func TestVerifyNamesForged(t *testing.T) {
 	org := s.ok("org", "create", "Town hall")
 	id := s.destination(org).String()
 	s.shows("audit agrees with the log: ", "projections", "verify", "audit")
-	apitest.Must(s.app.Queries.Pool.Exec(t.Context(), `
+	must.Get(s.app.Queries.Pool.Exec(t.Context(), `
 		UPDATE audit.entries SET actor = 'key:forged' WHERE destination = '`+id+`' AND revision = 0;
 		DELETE FROM audit.entries WHERE destination = '`+id+`' AND revision = 1;
 		INSERT INTO audit.entries SELECT (jsonb_populate_record(e, '{"revision": 9}')).* FROM audit.entries e
@@ -54,7 +54,7 @@ func TestVerifyNamesForged(t *testing.T) {
 	s.refused("sample must be more than 0", "projections", "verify", "audit", "--sample", "200")
 	s.refused("no projection has this name", "projections", "verify", "unknown")
 	s.ok("status")
-	apitest.Must(s.app.Queries.Pool.Exec(t.Context(), `
+	must.Get(s.app.Queries.Pool.Exec(t.Context(), `
 		UPDATE dispatcher.state SET data = '{"organization": "11111111-1111-4111-8111-111111111111", "enabled": true}'
 			WHERE kind = 'target' AND id = '`+live+`';
 		INSERT INTO destination_health.state VALUES ('notice_address', '`+live+`',

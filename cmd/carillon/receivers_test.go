@@ -16,6 +16,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 const receiverSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -83,13 +84,13 @@ func (r receiver) start(t *testing.T, source string, number int) (url string) {
 	t.Helper()
 	port, dir := strconv.Itoa(number), t.TempDir()
 	source = strings.ReplaceAll(source, "3000", port)
-	apitest.OK(t, os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600))
 	arguments := strings.Split(strings.ReplaceAll(strings.Join(r.program, "\x00"), "3000", port), "\x00")
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], arguments[1:]...) //nolint:gosec // ours
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+receiverSecret)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	apitest.OK(t, cmd.Start())
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -107,14 +108,14 @@ func (r receiver) start(t *testing.T, source string, number int) (url string) {
 
 func signature(t *testing.T, body []byte, at time.Time) string {
 	t.Helper()
-	signer := apitest.Must(standardwebhooks.NewWebhook(receiverSecret))(t)
-	signed := apitest.Must(signer.Sign("msg_1", at, body))(t)
+	signer := must.Get(standardwebhooks.NewWebhook(receiverSecret))(t)
+	signed := must.Get(signer.Sign("msg_1", at, body))(t)
 	return signed
 }
 
 func post(t *testing.T, url string, body []byte, signature string, at time.Time) (status int) {
 	t.Helper()
-	request := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url,
 		strings.NewReader(string(body))))(t)
 	request.Header.Set("webhook-id", "msg_1")
 	request.Header.Set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))

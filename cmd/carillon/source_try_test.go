@@ -23,8 +23,8 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item/shape"
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/must"
 )
 
 const triedPage = `<html><head><title>Programme</title></head><body><h1>Programme</h1>
@@ -79,7 +79,7 @@ func TestSourceTry(t *testing.T) {
 		t.Fatalf("%d lines:\n%s", len(lines), out)
 	}
 	var jazz map[string]json.RawMessage
-	apitest.OK(t, json.Unmarshal([]byte(lines[0]), &jazz))
+	must.OK(t, json.Unmarshal([]byte(lines[0]), &jazz))
 	want := `{"nextOccurrence":{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"},` +
 		`"occurrencesInRange":[{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"}],` +
 		`"totalOccurrences":1,"upcomingOccurrences":1}`
@@ -97,7 +97,7 @@ func TestSourceTry(t *testing.T) {
 			LeftOut                                  []struct{ Code, Text string }
 		}
 	}
-	apitest.OK(t, json.Unmarshal([]byte(lines[2]), &last))
+	must.OK(t, json.Unmarshal([]byte(lines[2]), &last))
 	if s := last.Summary; s.Pages != 1 || s.Events != 2 || s.Occurrences != 1 || s.OutsideRange != 1 ||
 		len(s.LeftOut) != 1 || !strings.Contains(s.LeftOut[0].Text, `"Never"`) {
 		t.Errorf("summary %+v", s)
@@ -187,7 +187,7 @@ func TestSourceTry_failureIsNamed(t *testing.T) {
 	fails(t, 1, "address 10.0.0.1 is private or reserved", "source", "try", "http://10.0.0.1/")
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})
-	apitest.OK(t, os.WriteFile(file, authority, 0o600))
+	must.OK(t, os.WriteFile(file, authority, 0o600))
 	fails(t, 0, "", "source", "try", site.URL, "--egress-ca", file)
 }
 
@@ -257,8 +257,8 @@ func TestSourceSet_flagForEachSelector(t *testing.T) {
 	t.Parallel()
 	for i, n := range new(source.Selectors).Named() {
 		var flags sourceSettings
-		parser := apitest.Must(kong.New(&flags))(t)
-		apitest.Must(parser.Parse([]string{"--" + n.Name, "#x"}))(t)
+		parser := must.Get(kong.New(&flags))(t)
+		must.Get(parser.Parse([]string{"--" + n.Name, "#x"}))(t)
 		var want source.Settings
 		*want.Selectors.Named()[i].Text = "#x"
 		if got := flags.settings(); got != want {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -29,7 +29,7 @@ func TestTable_columns(t *testing.T) {
 	row(table, "ID", "NAME", "REMARK")
 	row(table, "1-2-3", "Söderköping", "")
 	row(table, "4-5-6", "\x1b[31m a\tb\nred", "no")
-	apitest.OK(t, table.Flush())
+	must.OK(t, table.Flush())
 	if out.String() != want {
 		t.Errorf("%q\nwant\n%q", out.String(), want)
 	}
@@ -46,7 +46,7 @@ func TestIdsMayBeAbbreviated(t *testing.T) {
 		"0d": "0d begins the ids of 2 organizations: give more of it",
 	} {
 		var start idStart
-		apitest.OK(t, start.UnmarshalText([]byte(text)))
+		must.OK(t, start.UnmarshalText([]byte(text)))
 		id, err := start.find("organization", "org list", list)
 		if want == "" && (err != nil || id != ids[0] && id != ids[1]) || want != "" && (err == nil || err.Error() != want) {
 			t.Errorf("%s: %s, %v", text, id, err)
@@ -91,7 +91,7 @@ func TestJSONOutputSteersNoTerminal(t *testing.T) {
 	s := open(t)
 	const title = "\u009b31m \u202etxt.exe \x1b[2J"
 	l := s.listen("--types", "news.*")
-	data := apitest.Must(json.Marshal(map[string]string{"title": title}))(t)
+	data := must.Get(json.Marshal(map[string]string{"title": title}))(t)
 	s.ok("trigger", "news.item.added", "--subject", "C1", "--data", string(data))
 	got := l.next("C1") // of the JSON that is printed
 	var envelope struct{ Data struct{ Title string } }
@@ -140,7 +140,7 @@ func TestHappeningTable(t *testing.T) {
 		},
 		{Field: "start", Value: []string{"2026-12-05T20:00:00+01:00"}},
 	}})
-	apitest.OK(t, to.Flush())
+	must.OK(t, to.Flush())
 	const want = `no source shows it since 2026-11-21T12:00:00Z
 FIELD VALUE SOURCE WHERE SINCE
 title Concert
@@ -181,7 +181,7 @@ func TestTimesHaveOneFormat(t *testing.T) {
 				continue
 			}
 			set := token.NewFileSet()
-			file := apitest.Must(parser.ParseFile(set, path, nil, parser.SkipObjectResolution))(t)
+			file := must.Get(parser.ParseFile(set, path, nil, parser.SkipObjectResolution))(t)
 			ast.Inspect(file, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
 				if !ok {

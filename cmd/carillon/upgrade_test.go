@@ -18,6 +18,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // releaseBefore is upgraded from as long as no release has a tag. It is the oldest commit that may be rolled back to:
@@ -108,7 +109,7 @@ func (i *succession) start(program string) {
 	apitest.Eventually(i, "the server is ready", func() bool {
 		return i.command("bin/carillon status"+i.flags).Run() == nil
 	})
-	i.key = apitest.Must(dev.ReadKey(i.data))(i)
+	i.key = must.Get(dev.ReadKey(i.data))(i)
 	i.path = "http://" + api + "/events/destinations/crm"
 }
 
@@ -127,7 +128,7 @@ func (i *succession) delivered() {
 	var answer struct{ Data struct{ Total int } }
 	apitest.Eventually(i, "all is delivered", func() bool {
 		text := ask(i.T, i.key, http.MethodGet, i.path+"/deliveries?status=succeeded", "", http.StatusOK)
-		apitest.OK(i, json.Unmarshal([]byte(text), &answer))
+		must.OK(i, json.Unmarshal([]byte(text), &answer))
 		return answer.Data.Total == i.published
 	})
 	i.mu.Lock()
@@ -186,7 +187,7 @@ func newInbox(t *testing.T) *inbox {
 	t.Cleanup(server.Close)
 	b.address = server.URL + "/hook"
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	apitest.OK(t, os.WriteFile(b.authority, certificate, 0o600))
+	must.OK(t, os.WriteFile(b.authority, certificate, 0o600))
 	return b
 }
 

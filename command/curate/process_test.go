@@ -29,6 +29,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/must"
 )
 
 // mortal is a store as a process has it that is killed at one of its appends, before or after that is recorded, and
@@ -301,10 +302,7 @@ func record[S, E, C any](c *chronicle, a eventstore.Aggregate[S, E, C], id uuid.
 		Metadata: []byte("{}"),
 	}}
 	for _, p := range c.processes {
-		appended, err := p.store.Append(c.t.Context(), stream, expected, proposed)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		appended := must.Get(p.store.Append(c.t.Context(), stream, expected, proposed))(c.t)
 		c.revisions[stream] = appended.Revision
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestCopy_hasAllInOrder(t *testing.T) {
@@ -160,9 +161,7 @@ func TestLastRevisionsCarryOver(t *testing.T) {
 		w.describe("trimmed", eventstore.NoStream, `{"$maxCount":3}`)
 		w.describe("long", eventstore.NoStream, `{"$maxCount":2}`)
 		w.describe("empty", eventstore.NoStream, `{"mine":true}`)
-		if err := w.source.Tombstone(w.ctx, "ended"); err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, w.source.Tombstone(w.ctx, "ended"))
 		w.scavenge(w.node)
 		for _, way := range []string{"there", "back"} {
 			var held []copying.Stream
@@ -378,7 +377,7 @@ func BenchmarkCopy(b *testing.B) {
 // writeEach appends an event to each of many streams.
 func writeEach(b *testing.B, to *esdb.Store, streams, revision int) {
 	b.Helper()
-	if err := to.AppendInOrder(b.Context(), 0, func(yield func(*esdb.Ordered) bool) {
+	must.OK(b, to.AppendInOrder(b.Context(), 0, func(yield func(*esdb.Ordered) bool) {
 		for i := range streams {
 			list := entries(1)
 			list[0].Data = fmt.Appendf(nil, `"%0500d"`, i)
@@ -387,19 +386,14 @@ func writeEach(b *testing.B, to *esdb.Store, streams, revision int) {
 				return
 			}
 		}
-	}); err != nil {
-		b.Fatal(err)
-	}
+	}))
 }
 
 func onDisk(b *testing.B) (store *esdb.Store, stop func()) {
 	b.Helper()
 	socket := nodetest.SocketDir(b) + "/s"
 	stopNode := nodetest.Serve(b, b.TempDir(), socket)
-	store, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
+	store = must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(b)
 	return store, func() {
 		if err := store.Close(); err != nil {
 			b.Error(err)

@@ -257,10 +257,7 @@ func loginsOf(t *testing.T, pool *pgxpool.Pool) analytics.Logins {
 func newLogin(t *testing.T, logins analytics.Logins) (name, connection string) {
 	t.Helper()
 	name = "ana_" + strings.ToLower(rand.Text())
-	connection, err := logins.Create(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection = must.Get(logins.Create(t.Context(), name))(t)
 	t.Cleanup(func() {
 		err := logins.Delete(context.WithoutCancel(t.Context()), name)
 		if err != nil && !errors.Is(err, analytics.ErrNoLogin) {
@@ -275,23 +272,15 @@ func TestLoginNeedsPassword(t *testing.T) {
 	t.Parallel()
 	logins := loginsOf(t, made(t))
 	name, connection := newLogin(t, logins)
-	config, err := pgx.ParseConfig(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(pgx.ParseConfig(connection))(t)
+	conn := must.Get(pgx.ConnectConfig(t.Context(), config))(t)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	wrong := config.Copy()
 	wrong.Password += "x"
 	if _, err := pgx.ConnectConfig(t.Context(), wrong); err == nil {
 		t.Error("a wrong password was accepted")
 	}
-	if err := logins.Delete(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, logins.Delete(t.Context(), name))
 	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil {
 		t.Error("the session went on")
 	}
@@ -337,10 +326,7 @@ func TestQuestionsOfTheDocumentation(t *testing.T) {
 	log.Project()
 	ensure(t, pool)
 	for page, least := range map[string]int{"use/analytics.md": 6} {
-		text, err := os.ReadFile("../../docs/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../docs/" + page))(t)
 		asked := 0
 		for _, found := range question.FindAllStringSubmatch(string(text), -1) {
 			query, header := found[1], strings.TrimSpace(found[2])

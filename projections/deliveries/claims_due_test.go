@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
@@ -145,10 +146,7 @@ func TestClaim_memoryLimit(t *testing.T) {
 			}
 			got, claims := map[uuid.UUID]bool{}, 0
 			for ; len(got) < 2*events+2 && claims < 10; claims++ {
-				claimed, err := claimOnce(t.Context(), h.Database, me, ask, noon.Add(time.Minute))
-				if err != nil {
-					t.Fatal(err)
-				}
+				claimed := must.Get(claimOnce(t.Context(), h.Database, me, ask, noon.Add(time.Minute)))(t)
 				large := 0
 				for _, c := range claimed {
 					if got[c.ID] {

@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
@@ -158,17 +159,14 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 		})
 	}
 	h.Project()
-	claimed, err := claimOnce(t.Context(), h.Database, me, deliveries.Ask{
+	claimed := must.Get(claimOnce(t.Context(), h.Database, me, deliveries.Ask{
 		Limit:          100,
 		PerDestination: 8,
 		Full:           []uuid.UUID{beta},
 		Slow:           []uuid.UUID{gamma},
 		PerSlow:        2,
 		Over:           []uuid.UUID{theirs},
-	}, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, noon))(t)
 	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 8, gamma: 2}, by(claimed)); diff != "" {
 		t.Errorf("claimed (-want +got):\n%s", diff)
 	}
@@ -214,15 +212,11 @@ func TestClaimRespectsLeases(t *testing.T) {
 	if n := len(h.claim(peer, 10, 10, noon.Add(lease))); n != 1 {
 		t.Fatalf("of a worker that died: claimed %d, want 1", n)
 	}
-	if err := deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{id}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{id}))
 	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 0 {
 		t.Fatal("a worker gave back what another one holds")
 	}
-	if err := deliveries.Release(t.Context(), h.Database, peer, []uuid.UUID{id}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, deliveries.Release(t.Context(), h.Database, peer, []uuid.UUID{id}))
 	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 1 {
 		t.Fatalf("given back: claimed %d, want 1", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 )
 
@@ -43,11 +44,8 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	h.Project()
 	due := func(n int) (due, available time.Time) {
 		t.Helper()
-		err := h.Database.QueryRow(t.Context(), "SELECT due_at, available_at FROM deliveries.due WHERE id = $1",
-			dispatch.DeliveryID(event(n), alpha)).Scan(&due, &available)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.Database.QueryRow(t.Context(), "SELECT due_at, available_at FROM deliveries.due WHERE id = $1",
+			dispatch.DeliveryID(event(n), alpha)).Scan(&due, &available))
 		return due, available
 	}
 	bring := func(want int64) {
@@ -68,9 +66,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	}
 	// A pause that was made while the clock was ahead.
 	const pause = "UPDATE deliveries.due SET available_at = $2 WHERE id = $1"
-	if _, err := h.Database.Exec(t.Context(), pause, dispatch.DeliveryID(event(1), alpha), wrong); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.Database.Exec(t.Context(), pause, dispatch.DeliveryID(event(1), alpha), wrong))(t)
 	bring(1)
 	if due, available := due(1); !available.Equal(due) {
 		t.Errorf("available at %s, due at %s", available, due)
@@ -105,17 +101,12 @@ func (p plan) looked() float64 {
 func TestTakeBack_plan(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
-	tx, err := h.Database.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(h.Database.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	exec := func(statement string, arguments ...any) {
 		t.Helper()
 		arguments = append([]any{pgx.QueryExecModeSimpleProtocol}, arguments...)
-		if _, err := tx.Exec(t.Context(), statement, arguments...); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tx.Exec(t.Context(), statement, arguments...))(t)
 	}
 	add := func(n int, worker string) {
 		t.Helper()
@@ -127,15 +118,10 @@ func TestTakeBack_plan(t *testing.T) {
 		add(200, "1")
 		add(200, "2")
 		var text []byte
-		err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE take_back ('{1}', now())",
-			pgx.QueryExecModeSimpleProtocol).Scan(&text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE take_back ('{1}', now())",
+			pgx.QueryExecModeSimpleProtocol).Scan(&text))
 		var found []struct{ Plan plan }
-		if err := json.Unmarshal(text, &found); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(text, &found))
 		if n := found[0].Plan.looked(); n < 400 || n > 2000 {
 			t.Errorf("%s it looks at %v rows to free 400:\n%s", when, n, text)
 		}
@@ -178,9 +164,7 @@ func TestRetry_leavesLeases(t *testing.T) {
 		t.Errorf("held deliveries are claimed again: %+v", claimed)
 	}
 	given := dispatch.DeliveryID(event(2), alpha)
-	if err := deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{given}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{given}))
 	claimed := h.claim(peer, 10, 10, now)
 	if len(claimed) != 1 || claimed[0].ID != given || claimed[0].Revision != eventstore.Revision(0) {
 		t.Errorf("given back: %+v", claimed)

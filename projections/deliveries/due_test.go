@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
@@ -29,28 +30,17 @@ func TestClaim_costDependsOnDue(t *testing.T) {
 	// One session: its statistics are reported once it is idle.
 	config := h.Database.Config()
 	config.MaxConns = 1
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
 	defer pool.Close()
 	entries := func() (n int) {
 		t.Helper()
-		if _, err := pool.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
-			t.Fatal(err)
-		}
-		err := pool.QueryRow(t.Context(),
-			"SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname IN ('deliveries', 'destinations')").Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(pool.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"))(t)
+		must.OK(t, pool.QueryRow(t.Context(),
+			"SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname IN ('deliveries', 'destinations')").Scan(&n))
 		return n
 	}
 	before := entries()
-	seen, err := deliveries.Look(t.Context(), pool, &pgx.Batch{}, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must.Get(deliveries.Look(t.Context(), pool, &pgx.Batch{}, noon))(t)
 	ask := deliveries.Ask{PerDestination: 10, Limit: 10}
 	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), ask, lease, seen)
 	if err != nil || len(claimed) != 1 {
@@ -91,14 +81,8 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 	}
 	got := map[uuid.UUID]int{}
 	for deadline := time.Now().Add(time.Minute); len(got) < 3; {
-		seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		claimed, err := claimer.Claim(t.Context(), ask, lease, seen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := must.Get(deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, now))(t)
+		claimed := must.Get(claimer.Claim(t.Context(), ask, lease, seen))(t)
 		for _, c := range claimed {
 			if got[c.ID]++; c.Destination != alpha || got[c.ID] > 1 {
 				t.Fatalf("claimed %s of %s", c.ID, c.Destination)
@@ -133,10 +117,7 @@ func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 	h.fill(alpha, 3000)
 	claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{PerDestination: 10, Limit: 10}
 	for deadline := time.Now().Add(time.Minute); len(others) > 0; {
-		seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon.Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := must.Get(deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon.Add(time.Minute)))(t)
 		claimed, err := claimer.Claim(t.Context(), ask, lease, seen)
 		if err != nil || len(claimed) == 0 {
 			t.Fatalf("claimed %d (%v) where much is due", len(claimed), err)
@@ -173,10 +154,7 @@ func (h history) fill(destination uuid.UUID, size int) {
 // nextDue is when something more is due after a moment; zero: nothing is planned.
 func nextDue(t *testing.T, pool *pgxpool.Pool, now time.Time) time.Time {
 	t.Helper()
-	seen, err := deliveries.Look(t.Context(), pool, &pgx.Batch{}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must.Get(deliveries.Look(t.Context(), pool, &pgx.Batch{}, now))(t)
 	return seen.Next
 }
 
@@ -189,11 +167,9 @@ func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
 	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
 	h.Project()
 	h.wait(250)
-	if _, err := h.Database.Exec(t.Context(),
+	must.Get(h.Database.Exec(t.Context(),
 		"UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled,
-		noon.Add(time.Hour+249*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+		noon.Add(time.Hour+249*time.Second)))(t)
 	var wakes []time.Duration
 	for now := noon; ; {
 		next := nextDue(t, h.Database, now)

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/projecttest"
@@ -100,9 +101,7 @@ func TestSuccess_touchesNoIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, id, page := map[uuid.UUID]int{}, uuid.UUID{}, 0
-		if _, err := pgx.ForEachRow(rows, []any{&id, &page}, func() error { at[id] = page; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(pgx.ForEachRow(rows, []any{&id, &page}, func() error { at[id] = page; return nil }))(t)
 		return at
 	}
 	before := pages()

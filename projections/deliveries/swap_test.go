@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -100,10 +101,7 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 			}}
 			config := n.pool.Config()
 			config.ConnConfig.Tracer, config.MaxConns = between, 1
-			traced, err := pgxpool.NewWithConfig(t.Context(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			traced := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
 			defer traced.Close()
 			if _, _, err := list(t.Context(), &query.Queries{Pool: traced}); err != nil {
 				t.Error(err)

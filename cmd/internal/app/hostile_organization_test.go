@@ -25,12 +25,10 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p.publish()
 	p.await(arrived)
 
-	if _, err := p.app.Commands.SuspendOrganization(t.Context(), operator, command.SuspendOrganization{
+	must.Get(p.app.Commands.SuspendOrganization(t.Context(), operator, command.SuspendOrganization{
 		Organization: org,
 		Reason:       "unpaid",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	p.eventually("its keys open nothing", func() bool {
 		status, _ := p.try(http.MethodGet, "/events/types", nil)
 		return status == http.StatusUnauthorized

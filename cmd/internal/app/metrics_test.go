@@ -77,10 +77,7 @@ func TestDeletedStreams(t *testing.T) {
 	url, arrived := p.endpoint(statuses(http.StatusOK, http.StatusOK))
 	p.connect("kept", url, 0)
 	gone := p.connect("gone", url, 0)
-	store, err := esdb.OpenUnix(filepath.Join(p.cfg.DataDir, "eventstore.sock"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(esdb.OpenUnix(filepath.Join(p.cfg.DataDir, "eventstore.sock"), slog.New(slog.DiscardHandler)))(t)
 	defer func() { _ = store.Close() }()
 	must.OK(t, store.Tombstone(t.Context(), "destination-"+gone))
 	for range 2 {

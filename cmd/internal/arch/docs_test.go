@@ -146,7 +146,7 @@ func TestPromisesNameTestsThatExist(t *testing.T) {
 func declaredTests(t *testing.T) map[string]bool {
 	t.Helper()
 	declared := map[string]bool{}
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -158,25 +158,19 @@ func declaredTests(t *testing.T) map[string]bool {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return declared
 }
 
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{filepath.Join(root, "README.md")}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".md") {
 			list = append(list, name)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 

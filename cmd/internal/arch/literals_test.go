@@ -5,6 +5,8 @@ import (
 	"go/parser"
 	"go/token"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // Stored values are made by literals that name their fields: two swapped strings would compile, and be stored for ever.
@@ -40,10 +42,7 @@ func TestUnkeyedLiteralsAreFound(t *testing.T) {
 		`type ( S struct{ A, B string }; T struct{ S }; ); var t = T{S: S{"a", "b"}}`:   1,
 		`type S struct{ A, B string }; var s = []struct{ S S }{{S: S{A: "a", B: "b"}}}`: 0,
 	} {
-		tree, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\n"+source, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := must.Get(parser.ParseFile(token.NewFileSet(), "p.go", "package p\n"+source, parser.SkipObjectResolution))(t)
 		f, found := file{tree: tree}, 0
 		f.unkeyed(f.structs(nil), func(ast.Node, string) { found++ })
 		if found != want {

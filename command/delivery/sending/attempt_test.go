@@ -18,6 +18,7 @@ import (
 	"carillon/command/sampling"
 	"carillon/command/webhook"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestGoneEndsRetries(t *testing.T) {
@@ -107,9 +108,7 @@ func logged(t *testing.T, level slog.Level, write func(*slog.Logger)) []map[stri
 	var lines []map[string]any
 	for line := range strings.Lines(out.String()) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &fields))
 		lines = append(lines, fields)
 	}
 	return lines

@@ -22,6 +22,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -320,9 +321,7 @@ func TestDeliverer_deletedStream(t *testing.T) {
 	d := deliverer(store, &claims{}, &noting{})
 	d.init()
 	held := claimedOf(alice, hook)
-	if err := store.Tombstone(t.Context(), delivery.Aggregate.Stream(held.ID)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Tombstone(t.Context(), delivery.Aggregate.Stream(held.ID)))
 	d.record(t.Context(), &held, time.Now(), webhook.Result{StatusCode: 200})
 	d.discard(t.Context(), &held, "no subscription is left")
 	surplus := d.take(roomOf(d), []*schedule.Delivery{&held})

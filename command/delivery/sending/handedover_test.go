@@ -14,6 +14,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // announced is a queue that passes on announcements. Its clock stands still: no lease ages while the machine is busy.
@@ -127,20 +128,14 @@ func TestRecentPublications(t *testing.T) {
 		}
 		p.add(&recorded)
 	}
-	kept, err := p.body(t.Context(), nil, event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(p.body(t.Context(), nil, event))(t)
 	for range keptPublications {
 		p.add(&eventstore.Recorded{Stream: publication.Aggregate.Stream(uuid.New())})
 	}
 	if len(p.byID) != keptPublications || p.byID[event] != nil {
 		t.Errorf("%d are kept", len(p.byID))
 	}
-	read, err := p.body(t.Context(), store, event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(p.body(t.Context(), store, event))(t)
 	want, _ := kept.Bytes()
 	got, err := read.Bytes()
 	if err != nil || !bytes.Equal(got, want) {

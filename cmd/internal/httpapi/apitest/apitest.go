@@ -33,7 +33,6 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
-	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
@@ -316,9 +315,6 @@ func (p *Fixture) EventTypes(tb testing.TB, stream string) []string {
 	return types
 }
 
-// Must is must.Get.
-func Must[T any](value T, err error) func(testing.TB) T { return must.Get(value, err) }
-
 // Ask sends a request, and returns the whole answer.
 func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body string) {
 	tb.Helper()
@@ -331,12 +327,6 @@ func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body 
 		tb.Fatal(err)
 	}
 	return answer.StatusCode, string(text)
-}
-
-// OK is must.OK.
-func OK(tb testing.TB, err error) {
-	tb.Helper()
-	must.OK(tb, err)
 }
 
 // Eventually waits for a condition that other goroutines bring about.

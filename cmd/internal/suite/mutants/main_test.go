@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 const module = `module carillon
@@ -42,15 +44,10 @@ func TestAdd(t *testing.T) {
 func TestMutants(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{"go.mod": module, "sum.go": program, "sum_test.go": itsTest} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	t.Chdir(root)
-	chosen, err := choose(t.Context(), root, 9, 1, []string{"./..."})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must.Get(choose(t.Context(), root, 9, 1, []string{"./..."}))(t)
 	chosen, binaries, err := build(t.Context(), t.Output(), root, t.TempDir(), chosen)
 	if err != nil {
 		t.Fatal(err)

@@ -401,14 +401,8 @@ func TestTextWithoutCharset(t *testing.T) {
 		"windows-1252": "Fête à l’hôtel",
 		"utf-8":        "Концерт",
 	} {
-		e, err := htmlindex.Get(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := e.NewEncoder().String(before + words + after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(htmlindex.Get(name))(t)
+		body := must.Get(e.NewEncoder().String(before + words + after))(t)
 		page := fetch.Page{Header: http.Header{}, Body: []byte(body)}
 		if got, err := page.Text(); err != nil || got != before+words+after {
 			t.Errorf("%s: %q, %v", name, got, err)

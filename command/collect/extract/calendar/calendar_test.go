@@ -19,6 +19,7 @@ import (
 	"carillon/command/collect/extract/calendar"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/must"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -31,10 +32,7 @@ func read(t *testing.T, timezone, text string) candidate.Result {
 
 func fixture(t testing.TB, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name))))(t)
 	return string(data)
 }
 
@@ -45,10 +43,7 @@ func outline(t *testing.T, observations []collect.Observation) string {
 	for _, o := range observations {
 		d := o.Details
 		fmt.Fprintf(&b, "%s %s %s\n", d.Title, d.Time.TemporalPattern, d.Time.Timezone)
-		loc, err := time.LoadLocation(d.Time.Timezone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		loc := must.Get(time.LoadLocation(d.Time.Timezone))(t)
 		for _, instance := range d.Instances {
 			fmt.Fprintf(&b, "  %s:", instance.Status)
 			for _, c := range instance.Occurrences {
@@ -258,10 +253,7 @@ func FuzzRead(f *testing.F) {
 		f.Fatal("no fixtures", err)
 	}
 	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(name))(f)
 		f.Add(data, "Europe/Rome")
 	}
 	for _, lines := range []string{
@@ -360,14 +352,11 @@ func TestLarge(t *testing.T) {
 // Of an event with too many instances, those of this month and later are shown.
 func TestThisMonthFirst(t *testing.T) {
 	t.Parallel()
-	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
+	result := must.Get(calendar.Read(budget.New(t.Context()), calendar.Page{
 		URL:    &url.URL{Scheme: "https", Host: "a.example"},
 		Text:   events(1, "SUMMARY:E%d\r\nDTSTART:20160101T000000Z\r\nRRULE:FREQ=MINUTELY\r\n"),
 		Window: timing.WindowAt(now),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	instances := result.Observations[0].Details.Instances
 	if first := instances[0].Occurrences[0].Start; first.Before(now.AddDate(0, 0, -now.Day()-1)) || len(instances) < 900 {
 		t.Errorf("%d instances from %s on", len(instances), first)

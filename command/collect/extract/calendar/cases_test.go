@@ -12,6 +12,7 @@ import (
 	"carillon/command/collect/extract/calendar"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestCases reads small calendars, each with one mistake of real calendars.
@@ -44,15 +45,12 @@ func TestCases(t *testing.T) {
 // readAt reads a calendar at a time.
 func readAt(t *testing.T, at time.Time, timezone, text string) candidate.Result {
 	t.Helper()
-	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
+	result := must.Get(calendar.Read(budget.New(t.Context()), calendar.Page{
 		URL:      &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"},
 		Text:     string(calendar.Unfold([]byte(text))),
 		Timezone: timezone,
 		Window:   timing.WindowAt(at),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return result
 }
 

@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/must"
 )
 
 // corpus is the path of real calendars with the results of another expander, beside the project. Optional.
@@ -34,28 +35,20 @@ func oracle(t *testing.T) map[string]oracleFile {
 		t.Skip("the corpus isn't here")
 	}
 	var all struct{ Files map[string]oracleFile }
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &all))
 	return all.Files
 }
 
 func dateOnly(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.DateOnly, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(time.Parse(time.DateOnly, text))(t)
 	return at
 }
 
 // starts returns the starts of a calendar's events in the form of the oracle.
 func starts(t *testing.T, name string, window timing.Window) []string {
 	t.Helper()
-	body, err := os.ReadFile(filepath.Join(corpus, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(os.ReadFile(filepath.Join(corpus, filepath.FromSlash(name))))(t)
 	var notes collect.Notes
 	// The oracle's window consists of wall clocks.
 	f := &file{budget: budget.New(t.Context()), notes: &notes, window: timing.Window{From: window.From.AddDate(0, 0, -1),
@@ -85,9 +78,7 @@ func starts(t *testing.T, name string, window timing.Window) []string {
 			}
 		}
 	}
-	if err := f.budget.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.budget.Err())
 	slices.Sort(found)
 	return found
 }

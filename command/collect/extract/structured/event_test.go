@@ -10,6 +10,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/must"
 )
 
 // only returns the observation of a page with one block of JSON-LD.
@@ -110,9 +111,7 @@ func TestLocation(t *testing.T) {
 			var b strings.Builder
 			encoder := json.NewEncoder(&b)
 			encoder.SetEscapeHTML(false)
-			if err := encoder.Encode(only(t, "UTC", event(tt.properties)).Details.Location); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, encoder.Encode(only(t, "UTC", event(tt.properties)).Details.Location))
 			compare(t, b.String(), tt.want)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"carillon/command/collect/extract/markup"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/must"
 )
 
 // figures count the results of a group of the corpus in one syntax.
@@ -46,10 +47,7 @@ func TestFigures(t *testing.T) {
 	for key, file := range expectations(t) {
 		group, syntax, _ := strings.Cut(key, " ")
 		for name, events := range file {
-			page, err := os.ReadFile(filepath.Join(corpus, filepath.FromSlash(name)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(os.ReadFile(filepath.Join(corpus, filepath.FromSlash(name))))(t)
 			text := string(page)
 			if syntax == string(collect.Microdata) {
 				text = scripts.ReplaceAllString(text, "") // JSON-LD alone doesn't count
@@ -207,9 +205,7 @@ func expectations(t *testing.T) map[string]map[string][]wanted {
 	var all struct {
 		Files map[string]map[string]struct{ Events []any }
 	}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &all))
 	found := map[string]map[string][]wanted{}
 	add := func(syntax, name string, e wanted) {
 		group, _, _ := strings.Cut(name, "/")
@@ -229,7 +225,7 @@ func expectations(t *testing.T) map[string]map[string][]wanted {
 			}
 		}
 	}
-	err = filepath.WalkDir(filepath.Join(corpus, "microformats"), func(path string, _ fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(filepath.Join(corpus, "microformats"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".json") {
 			return err
 		}
@@ -253,10 +249,7 @@ func expectations(t *testing.T) map[string]map[string][]wanted {
 			add(syntax, filepath.ToSlash(name), e)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect/budget/budgettest"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/must"
 )
 
 // FuzzRead shows that no page makes a reader panic, hang, or break its contract.
@@ -24,10 +25,7 @@ func FuzzRead(f *testing.F) {
 		f.Fatal("no fixtures", err)
 	}
 	for _, name := range pages {
-		page, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		page := must.Get(os.ReadFile(name))(f)
 		f.Add(string(page))
 	}
 	for _, block := range []string{
@@ -128,18 +126,13 @@ func BenchmarkExtract(b *testing.B) {
 	for b.Loop() {
 		for _, page := range pages {
 			budget := budget.New(b.Context())
-			root, err := structured.Parse(budget, page)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := structured.Read(budget, structured.Page{
+			root := must.Get(structured.Parse(budget, page))(b)
+			must.Get(structured.Read(budget, structured.Page{
 				URL:      u,
 				Root:     root,
 				Timezone: "America/Chicago",
 				Window:   timing.WindowAt(now),
-			}); err != nil {
-				b.Fatal(err)
-			}
+			}))(b)
 		}
 	}
 	b.ReportMetric(float64(b.N*len(pages))/b.Elapsed().Seconds(), "pages/s")

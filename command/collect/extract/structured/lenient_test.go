@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"carillon/eventstore/storetest/must"
 )
 
 func TestDecodeJSON(t *testing.T) {
@@ -59,9 +61,7 @@ func TestDecodeJSON(t *testing.T) {
 			var buffer strings.Builder
 			encoder := json.NewEncoder(&buffer)
 			encoder.SetEscapeHTML(false)
-			if err := encoder.Encode(values); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, encoder.Encode(values))
 			if diff := cmp.Diff(tt.want, strings.TrimSpace(buffer.String())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

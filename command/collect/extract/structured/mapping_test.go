@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/must"
 )
 
 // mappings has each field of the mapping table in each syntax. An empty one can't express it.
@@ -144,10 +145,7 @@ func fieldOf(t *testing.T, o collect.Observation, field string) string {
 	t.Helper()
 	d := o.Details
 	asJSON := func(v any) string {
-		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(v))(t)
 		return string(data)
 	}
 	const form = "2006-01-02T15:04"

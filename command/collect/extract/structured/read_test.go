@@ -17,6 +17,7 @@ import (
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/must"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -24,34 +25,22 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // read reads a page as if it had been found at the address.
 func read(t *testing.T, address, timezone, html string) candidate.Result {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	return readPage(t, structured.Page{URL: u, Timezone: timezone, Window: timing.WindowAt(now)}, html)
 }
 
 func readPage(t *testing.T, page structured.Page, html string) candidate.Result {
 	t.Helper()
 	b := budget.New(t.Context())
-	root, err := structured.Parse(b, html)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(structured.Parse(b, html))(t)
 	page.Root = root
-	result, err := structured.Read(b, page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(structured.Read(b, page))(t)
 	return result
 }
 
 func fixture(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return string(data)
 }
 

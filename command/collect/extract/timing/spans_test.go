@@ -7,25 +7,20 @@ import (
 	"time"
 
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/must"
 )
 
 var window = timing.WindowAt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
 
 func stamp(t *testing.T, text string) timing.Stamp {
 	t.Helper()
-	s, err := timing.Parse(text, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(timing.Parse(text, false))(t)
 	return s
 }
 
 func zone(t *testing.T, name string) *time.Location {
 	t.Helper()
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loc := must.Get(time.LoadLocation(name))(t)
 	return loc
 }
 
@@ -121,10 +116,7 @@ func TestSpans_repeatedHour(t *testing.T) {
 	t.Parallel()
 	loc := zone(t, "Europe/Copenhagen")
 	for _, text := range []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"} {
-		want, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(time.Parse(time.RFC3339, text))(t)
 		spans := timing.Range{Start: stamp(t, text)}.Spans(loc, window)
 		if len(spans) != 1 || !spans[0].Start.Equal(want) {
 			t.Errorf("%s gives %v", text, spans)
