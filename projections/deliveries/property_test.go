@@ -109,7 +109,11 @@ func (k *known) apply(event delivery.Event) {
 		due, w.Subscriptions = e.At, e.Subscriptions
 	case delivery.ReplayRequested:
 		due = e.At
-	case delivery.Superseded, delivery.Discarded, delivery.ReplayDropped, delivery.RetryRequested:
+	case delivery.Superseded:
+		at = e.At // which may be before the last change, by another clock
+	case delivery.Discarded:
+		at = e.At
+	case delivery.ReplayDropped, delivery.RetryRequested:
 	}
 	before := w.Status
 	w.Status, w.Attempts, w.Automatic = string(k.state.Status), k.state.Attempts, k.state.Automatic
