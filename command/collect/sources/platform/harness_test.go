@@ -219,10 +219,3 @@ func mustZone(name string) *time.Location {
 	}
 	return time.UTC
 }
-
-func deadline(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
