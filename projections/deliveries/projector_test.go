@@ -20,6 +20,26 @@ import (
 	"carillon/projections/publications"
 )
 
+var (
+	org   = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	alpha = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001") // destinations
+	beta  = uuid.MustParse("bbbbbbbb-0000-4000-8000-000000000002")
+	sub   = uuid.MustParse("55555555-5555-4555-8555-555555555555")
+	feed  = uuid.MustParse("66666666-6666-4666-8666-666666666666")
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// history records what happens to deliveries, for the read models that deliverers use.
+type history struct {
+	*projecttest.Log
+	t testing.TB
+}
+
+func newHistory(t testing.TB) history {
+	t.Helper()
+	return history{projecttest.New(t, destinations.ReadModel, publications.ReadModel, deliveries.ReadModel), t}
+}
+
 // pending is the row of a delivery that was scheduled and nothing more.
 func pending(subject string) stored {
 	return stored{
@@ -127,26 +147,6 @@ func TestSuccess_touchesNoIndex(t *testing.T) {
 		AND a.attname = ANY($1::text[])`, changes); n != 0 {
 		t.Errorf("%d columns that a success changes are in an index", n)
 	}
-}
-
-var (
-	org   = uuid.MustParse("11111111-1111-4111-8111-111111111111")
-	alpha = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001") // destinations
-	beta  = uuid.MustParse("bbbbbbbb-0000-4000-8000-000000000002")
-	sub   = uuid.MustParse("55555555-5555-4555-8555-555555555555")
-	feed  = uuid.MustParse("66666666-6666-4666-8666-666666666666")
-	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-)
-
-// history records what happens to deliveries, for the read models that deliverers use.
-type history struct {
-	*projecttest.Log
-	t testing.TB
-}
-
-func newHistory(t testing.TB) history {
-	t.Helper()
-	return history{projecttest.New(t, destinations.ReadModel, publications.ReadModel, deliveries.ReadModel), t}
 }
 
 func (h history) destination(id uuid.UUID) {

@@ -122,6 +122,47 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 	}
 }
 
+// node is an event store whose events are projected.
+type node struct {
+	t      testing.TB
+	store  eventstore.Store
+	pool   *pgxpool.Pool
+	runner *projections.Runner
+}
+
+func startNode(t testing.TB) node {
+	t.Helper()
+	store, pool := nodetest.Start(t), projecttest.Pool(t)
+	runner := &projections.Runner{
+		Pool:     pool,
+		Locks:    pgtest.Locks(t, pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(pool),
+	}
+	running, stop := context.WithCancel(t.Context())
+	read := []projections.ReadModel{
+		destinations.ReadModel, organizations.ReadModel, publications.ReadModel, deliveries.ReadModel,
+	}
+	ended := make(chan error, len(read))
+	for _, p := range read {
+		go func() { ended <- runner.Project(running, p) }()
+	}
+	t.Cleanup(func() {
+		stop()
+		for range read {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	n := node{t, store, pool, runner}
+	for _, p := range read { // also those that no test puts anything into are read
+		n.eventually("SELECT to_regnamespace('" + p.Name + "') IS NOT NULL")
+	}
+	return n
+}
+
 // twoDeliveries schedules two deliveries to alpha.
 func (n node) twoDeliveries() {
 	n.t.Helper()
@@ -199,45 +240,4 @@ func (n node) eventually(sql string) {
 			return
 		}
 	}
-}
-
-// node is an event store whose events are projected.
-type node struct {
-	t      testing.TB
-	store  eventstore.Store
-	pool   *pgxpool.Pool
-	runner *projections.Runner
-}
-
-func startNode(t testing.TB) node {
-	t.Helper()
-	store, pool := nodetest.Start(t), projecttest.Pool(t)
-	runner := &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(pool),
-	}
-	running, stop := context.WithCancel(t.Context())
-	read := []projections.ReadModel{
-		destinations.ReadModel, organizations.ReadModel, publications.ReadModel, deliveries.ReadModel,
-	}
-	ended := make(chan error, len(read))
-	for _, p := range read {
-		go func() { ended <- runner.Project(running, p) }()
-	}
-	t.Cleanup(func() {
-		stop()
-		for range read {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	n := node{t, store, pool, runner}
-	for _, p := range read { // also those that no test puts anything into are read
-		n.eventually("SELECT to_regnamespace('" + p.Name + "') IS NOT NULL")
-	}
-	return n
 }

@@ -60,7 +60,8 @@ func TestServe_announcesClosingWhenBusy(t *testing.T) {
 			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 				t.Fatalf("the connection was closed before a request was answered that said so: %v", err)
 			}
-			answer := must.Get(http.ReadResponse(answers, nil))(t)
+			answer, err := http.ReadResponse(answers, nil)
+			must.OK(t, err)
 			body, err := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			if err != nil || string(body) != "yes" || answer.Close != last {

@@ -144,7 +144,8 @@ func TestDeliverersShareTheLimit(t *testing.T) {
 			return nil, map[uuid.UUID]float64{to: 5}, nil
 		}
 		follow(t, d.Deliverer)
-		defer d.begin()()
+		end := d.begin()
+		defer end()
 	}
 	defer close(sender.let)
 	s := &sending{t: t}

@@ -161,7 +161,7 @@ func handOver(t testing.TB, n int) (addresses []string, files []*os.File) {
 	t.Helper()
 	for range n {
 		listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-		file := must.Get(listener.(*net.TCPListener).File())(t) //nolint:forcetypeassert // of TCP
+		file := must.Get(listener.(*net.TCPListener).File())(t) //nolint:forcetypeassert,errcheck // of TCP
 		_ = listener.Close()                                    // the file stays open
 		t.Cleanup(func() { _ = file.Close() })
 		addresses, files = append(addresses, listener.Addr().String()), append(files, file)
@@ -181,8 +181,8 @@ func StartNode(t testing.TB, dir string) (c *Child, url string) {
 func StartServer(t testing.TB, data, store, database string, env ...string) (c *Child, api, admin string) {
 	t.Helper()
 	addresses, files := handOver(t, 2)
-	own := []string{role + "=server", "CHILD_DATA=" + data, "CHILD_STORE=" + store, "CHILD_DATABASE=" + database}
-	c = start(t, files, append(own, env...)...)
+	c = start(t, files, append([]string{role + "=server", "CHILD_DATA=" + data, "CHILD_STORE=" + store,
+		"CHILD_DATABASE=" + database}, env...)...)
 	return c, "http://" + addresses[0], "http://" + addresses[1]
 }
 
