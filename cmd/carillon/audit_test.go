@@ -182,9 +182,9 @@ func TestAuditRecord(t *testing.T) {
 	s.ok("org", "delete", org, "--yes", "--reason", "contract ended")
 	for command, want := range map[string][]string{
 		"audit organization " + org: {"registered Town hall (organization " + org[:8] + ")", "reason: contract 12",
-			"reason: contract ended", "make-console-link of " + org[:8] + " as bob", "deleted Town hall"},
-		"audit operator":                            {"make-console-link"},
-		"audit operator operator":                   {"deleted Town hall", "make-console-link"},
+			"reason: contract ended", "made a login link of the console for " + org[:8] + " as bob", "deleted Town hall"},
+		"audit operator":                            {"made a login link"},
+		"audit operator operator":                   {"deleted Town hall", "made a login link"},
 		"audit --kind operator --limit 1 --json":    {`"type": "operator.acted.v1"`},
 		"audit key nokey000":                        {"nothing on record"},
 		"audit organization " + org + " --export -": {`"reason":"contract ended"`},

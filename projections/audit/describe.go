@@ -61,12 +61,20 @@ var sentences = map[string]string{
 	"source.resumed":              "resumed {thing}",
 	"source.revised":              "changed how {thing} is read to {settings}",
 	"source.collection-requested": "asked for a visit of {thing}",
-	"operator.acted":              "{action}[ of {subject}]",
+	"operator.acted":              "{action}[ of {subject}]", // and by its action, as below
 	"operator.token-issued":       "issued {thing} the token {tokenId}[, until {expiresAt}]",
 	"operator.token-rotated":      "issued {thing} the token {tokenId}[ for {ending}][; the old one ends {endsAt}]",
 	"operator.revoked":            "revoked {thing}",
 	"auditor.token-issued":        "issued {thing}[ for the organization {organization}][, until {expiresAt}]",
 	"auditor.token-revoked":       "revoked {thing}",
+
+	"operator.acted make-console-link":    "made a login link of the console for {subject}",
+	"operator.acted rebuild-projection":   "rebuilt the read model {subject}",
+	"operator.acted verify-projection":    "compared the read model {subject} with the log",
+	"operator.acted create-analyst-login": "made the analyst's login {subject}",
+	"operator.acted delete-analyst-login": "deleted the analyst's login {subject}",
+	"operator.acted rotate-master-key":    "rotated the master key",
+	"operator.acted renew-keys":           "renewed the data keys",
 }
 
 var (
@@ -82,6 +90,9 @@ func Describe(e query.RecordEntry, thing string, when func(time.Time) string) st
 	members := map[string]any{}
 	_ = json.Unmarshal(e.Detail, &members) // the projector wrote it
 	sentence, known := sentences[name]
+	if acted, of := sentences[fmt.Sprint(name, " ", members["action"])]; of {
+		sentence = acted
+	}
 	if !known { // not on record
 		_, verb, _ := strings.Cut(name, ".")
 		sentence = strings.ReplaceAll(verb, "-", " ") + " {thing}"
