@@ -88,12 +88,17 @@ func (p *picture) disclosures(out *strings.Builder, all []query.AuditEntry) {
 	}
 	out.WriteString("\nSHOWN IN FULL\n")
 	for _, e := range all[:min(len(all), pictureDisclosures)] {
-		what, to := strings.Join(e.Detail.Shown, ", "), printable(e.Actor)
+		what := strings.Join(e.Detail.Shown, ", ")
 		for _, id := range e.Detail.ShownSecrets {
 			what += " " + short(id)
 		}
 		when := p.when(e.At)
-		_, _ = fmt.Fprintf(out, "%s %s to %s\n", when, what, clip(to, pictureWidth-len(when)-len(what)-len("  to ")))
+		for i, line := range wrap(what+" to "+printable(e.Actor), pictureWidth-len(when)-1) {
+			if i > 0 {
+				when = strings.Repeat(" ", len(when))
+			}
+			_, _ = fmt.Fprintf(out, "%s %s\n", when, line)
+		}
 		if e.Reason != nil {
 			_, _ = fmt.Fprintf(out, "%*s reason: %s\n", len(when), "", printable(*e.Reason))
 		}

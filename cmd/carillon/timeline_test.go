@@ -185,7 +185,18 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	for i := range 10 {
 		entries = append(entries, entry(hours(i), key, query.AuditDetail{SecretID: uuid.New()}))
 	}
-	drawn := drawAudit(history(hours(20), entries...), time.FixedZone("", -9*60*60))
+	audit := history(hours(20), entries...)
+	shown := query.AuditDetail{Shown: []string{"secrets"}}
+	for range 20 {
+		shown.ShownSecrets = append(shown.ShownSecrets, uuid.New())
+	}
+	audit.Disclosures = []query.AuditEntry{entry(hours(3), key, shown)}
+	drawn := drawAudit(audit, time.FixedZone("", -9*60*60))
+	for _, id := range shown.ShownSecrets {
+		if !strings.Contains(drawn, short(id)) {
+			t.Errorf("the secret %s was shown:\n%s", id, drawn)
+		}
+	}
 	if strings.ContainsAny(drawn, "\x1b\a") {
 		t.Errorf("control characters:\n%q", drawn)
 	}
