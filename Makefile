@@ -166,14 +166,14 @@ vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 chart: ## Render the Helm chart, check it as Kubernetes and Carillon do
 	cd .ci/tools/chart && $(GO) test ./...
 
+NFPM     = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 # The list of modules (SBOM) is read from the binary, and names the tool that read it with its hash, so that the tool is built
 # in one way, too. The same commit gives the same tarballs, in any clone.
-NFPM     = github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 
-# Before the release of the changelog's first heading, its packages are older than it.
-PACKAGE = $(shell sed -n 's/^\#\# \[\(.*\)\] - [0-9-]*$$/\1/p; s/^\#\# \[\(.*\)\] - Unreleased$$/\1-dev/p' docs/changelog.md | head -n 1)
+# That of the changelog's first heading. Packages from before its release are older than it.
+VERSION = $(shell sed -n 's/^\#\# \[\(.*\)\] - [0-9-]*$$/\1/p; s/^\#\# \[\(.*\)\] - Unreleased$$/\1-dev/p' docs/changelog.md | head -n 1)
 .PHONY: dist
 dist: ## Build a tarball, packages, checksums (SIGN_KEY=…)
 	rm -rf bin/dist
@@ -186,18 +186,17 @@ dist: ## Build a tarball, packages, checksums (SIGN_KEY=…)
 			gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; \
 		if [ $$os = linux ]; then \
 			sed -i s:/usr/local/bin:/usr/bin: $$to/carillon/carillon.service; \
-			export ARCH=$$arch FROM=$$to/carillon SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PACKAGE=$(PACKAGE); \
+			export ARCH=$$arch FROM=$$to/carillon SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PACKAGE=$(VERSION); \
 			for kind in deb rpm; do \
 				GOFLAGS=-trimpath $(GO) run $(NFPM) package --config deploy/package/nfpm.yaml --packager $$kind \
 					--target bin/dist/carillon-$$arch.$$kind; \
 			done; \
 		fi; rm -r $$to; \
 	done
-	cd bin/dist && sha256sum *.tar.gz *.deb *.rpm >SHA256SUMS && cat SHA256SUMS
+	cd bin/dist && sha256sum carillon-* >SHA256SUMS && cat SHA256SUMS
 	@$(MAKE) sign
 
 # The tag repeats the version and the date of the changelog's first heading, whose section becomes the notes.
-VERSION  := $(shell sed -n 's/^\#\# \[\(.*\)\] - [0-9-]*$$/\1/p' docs/changelog.md | head -n 1)
 .PHONY: release
 release: ## Build all tarballs and notes of a clean tag (SIGN_KEY=…)
 	@test -z "$$(git status --porcelain)" || { echo "There are changes that are not committed." >&2; exit 1; }

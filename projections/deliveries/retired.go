@@ -57,14 +57,14 @@ func deliveriesOf(event retirement.Retired) (ids []uuid.UUID) {
 
 // retire drops the rows of the deliveries, and adds their counts.
 func (f *fold) retire(event retirement.Retired) {
-	over := map[*row]struct{}{}
+	over, ids := map[*row]struct{}{}, deliveriesOf(event)
 	if slices.ContainsFunc(event.Destinations, func(d retirement.Destination) bool {
 		_, gone := f.gone[d.ID]
 		return gone
 	}) {
-		f.retired.ofGone = append(f.retired.ofGone, deliveriesOf(event)...)
+		f.retired.ofGone = append(f.retired.ofGone, ids...)
 	}
-	for _, id := range deliveriesOf(event) {
+	for _, id := range ids {
 		r := f.byID[id]
 		if r == nil {
 			continue

@@ -104,8 +104,8 @@ CREATE TABLE tallies (
     PRIMARY KEY (destination, day, type, feed_id)
 ) WITH (fillfactor = 45);
 
--- The same of each organization, for overviews: the sums of the tallies of its destinations, deleted ones too. Those are as many as it has
--- destinations, types and feeds; these are one a day.
+-- The same of each organization, for overviews: the sums of the tallies of its destinations, deleted ones too. Those are
+-- as many as it has destinations, types and feeds; these are one a day.
 CREATE TABLE outcomes (
     organization uuid NOT NULL,
     day          date NOT NULL,
@@ -153,7 +153,7 @@ CREATE TABLE deleted_deliveries (
     destination  uuid NOT NULL,
     day          date NOT NULL,
     type         text NOT NULL,
-    feed_id      uuid,
+    feed_id      uuid NOT NULL,                   -- zero: no feed
     status       text NOT NULL                    -- what waited is discarded
 );
 CREATE INDEX ON deleted_deliveries (destination, day);
