@@ -42,8 +42,8 @@ const (
 			FROM unnest($3::uuid[], $12::integer[], $13::integer[], $5::bytea[], $6::text[], $7::text[], $10::bytea[])
 				AS n (happening_id, place, length, dates, key, evidence, digest)),
 		kept AS (
-			INSERT INTO carillon.source_tellings AS t (source_id, happening_id, page, observation, dates)
-			SELECT $1, happening_id, $2, observation, dates FROM n
+			INSERT INTO carillon.source_tellings AS t (source_id, happening_id, page, observation, dates, since, dated_at)
+			SELECT $1, happening_id, $2, observation, dates, statement_timestamp(), statement_timestamp() FROM n
 			ON CONFLICT (source_id, happening_id, page) DO UPDATE SET observation = excluded.observation, dates = excluded.dates,
 				dated_at = CASE WHEN t.dates = excluded.dates THEN t.dated_at ELSE excluded.dated_at END
 			WHERE t.observation <> excluded.observation
