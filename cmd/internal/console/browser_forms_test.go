@@ -114,11 +114,11 @@ func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 	}
 }
 
-// fill types into the field with an id, and opens what folds it.
+// fill types into the field with an id or a name, and opens what folds it.
 func (b *tab) fill(t *testing.T, field, text string) {
 	t.Helper()
 	ask[bool](t, b, `(() => {
-		const f = document.getElementById("`+field+`");
+		const f = document.querySelector("#`+field+`, [name=`+field+`]");
 		f.closest("details")?.setAttribute("open", "");
 		f.value = "";
 		f.focus();

@@ -4,7 +4,6 @@ package console_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"testing"
 
@@ -50,24 +49,28 @@ const programme = `<title>Programme</title><script type="application/ld+json">[
 		"location":"Kajhallen, Copenhagen","description":"Three sets, and the sun goes down behind the band.","url":"/jazz"},
 	{"@type":"Event","name":"Quiz night","startDate":"2030-06-07T19:00","location":"Town hall","url":"/quiz"}]</script>`
 
-// TestOperatorsPagesInBrowser looks at the pages of operators and auditors.
-func TestOperatorsPagesInBrowser(t *testing.T) {
-	needsBrowser(t)
-	s := openAlone(t).scene(t) // it looks at lists of all organizations
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// collects lets trials of sources reach a page of events.
+func (s *scene) collects(t *testing.T) {
+	t.Helper()
+	s.names["programme"] = serveAt(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/programme" {
 			http.NotFound(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(programme))
-	}))
-	t.Cleanup(site.Close)
+	})) + "/programme"
 	s.collectable = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+}
+
+// TestOperatorsPagesInBrowser looks at the pages of operators and auditors.
+func TestOperatorsPagesInBrowser(t *testing.T) {
+	needsBrowser(t)
+	s := openAlone(t).scene(t) // it looks at lists of all organizations
+	s.collects(t)
 	s.admin = s.operatorsConsole(t, adminToken)
 	s.lives(t)
 	paused := s.source(t, "https://example.net/calendar")
-	s.names["org"], s.names["programme"] = s.org.String(), site.URL+"/programme"
 	s.names["source"], s.names["paused"] = s.source(t, "https://example.org/programme").String(), paused.String()
 	behind, none := 75.0, 0.0
 	consumers := []adminapi.Projection{
@@ -75,9 +78,7 @@ func TestOperatorsPagesInBrowser(t *testing.T) {
 		consumer("health", 1, &none), {Name: "dispatcher", Kind: "process", Position: "52077/52077"},
 	}
 	consumers[3].Rebuild = &adminapi.Rebuild{Done: 40, Total: 100}
-	server := httptest.NewServer(s.admin)
-	t.Cleanup(server.Close)
-	b := newTab(t, server.URL, "")
+	b := newTab(t, serveAt(t, s.admin), "")
 	operator := s.operator(t)
 	operator.post(t, "/console/sources/"+paused.String()+"/pause", "reason", "Its owner objects").leadsTo(t,
 		"/console/sources/"+paused.String()+"?done=paused")

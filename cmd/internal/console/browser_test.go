@@ -393,7 +393,7 @@ func (b *tab) pictures(t *testing.T, name string) {
 	if directory == "" {
 		return
 	}
-	for _, width := range []int64{360, 1200, 2560} {
+	for _, width := range []int64{360, 1280, 2560} {
 		for _, dark := range []bool{false, true} {
 			b.sized(t, width)
 			b.dark(t, dark)
