@@ -50,7 +50,8 @@ type subject struct {
 var otherSubjects = []subject{
 	{"it is a deadline", 5, phrases(
 		`deadline, apply by, apply through, applications, submissions, submit your, closing date, entries close,
-			closes on, close on, closes at, last day to, last posting, last chance to, last orders, expire, ends on,
+			closes on, close on, closes at, last day to, last posting, last chance to, last orders, expir, ends on,
+			term ends, terms end|, end of term,
 			discount ends, valid until, are due, is due, due on, due by, order by, order your, pre order, preorder,
 			rsvp by, register by, register before, early bird, vote|, votes|, voting, extended to, best before, use by,
 			must be received, received by, sleeps until, objections, extended until, extended to, polling, to vote`,

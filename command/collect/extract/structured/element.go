@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -120,6 +122,12 @@ func (g *graph) show(b *strings.Builder, n, without *html.Node, limit int) {
 			b.WriteByte('\n')
 			g.show(b, c, without, limit)
 			b.WriteByte('\n')
+		case c.DataAtom == atom.Small: // such as a line below the title, but no cents
+			if last, _ := utf8.DecodeLastRuneInString(b.String()); unicode.IsLetter(last) {
+				b.WriteByte(' ')
+			}
+			g.show(b, c, without, limit)
+			b.WriteByte(' ')
 		default:
 			g.show(b, c, without, limit)
 		}

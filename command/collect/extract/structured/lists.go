@@ -119,12 +119,12 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 		return nil
 	}
 	about = strings.Join(append([]string{about, m.pageTitle}, m.headings...), " ")
-	column := m.titleColumn(l.rows[0])
+	in := m.columns(l.rows[0])
 	title := ""
 	dated, sure, years, rising := 0, false, true, true
 	last := m.page.Window.Month()
 	for _, n := range l.rows {
-		r, ok := m.row(n, column)
+		r, ok := m.row(n, in)
 		if !ok {
 			continue
 		}
@@ -141,8 +141,8 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 		years = years && strings.Contains(r.name+r.text, start.Format("2006"))
 		sure = sure || !start.Before(m.page.Window.Month().AddDate(0, 1, 0))
 		found = append(found, c)
-		if title = r.title.Data; column > 0 {
-			title = fmt.Sprintf("%s:nth-child(%d)", title, column)
+		if title = r.title.Data; in.title > 0 {
+			title = fmt.Sprintf("%s:nth-child(%d)", title, in.title)
 		}
 	}
 	if dated < minRows || !sure || !years && (!rising || 2*len(found) < dated) {

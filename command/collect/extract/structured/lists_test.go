@@ -40,6 +40,16 @@ func TestListsWithoutMarkup(t *testing.T) {
 			"<table><tr><th>Date</th><th>Event</th><th>Papers</th></tr>" + listOf("", "<tr><td>%s</td><td>Folk night</td>"+
 				`<td><a href="/%d.pdf">Programme</a></td></tr>`, times...)[len("<html lang='en'><body><h2></h2><div>"):], want,
 		},
+		"a line below the title": {
+			listOf("What's on", `<div><h3>Folk night<small>for all ages</small></h3><p>%s</p><a href="/e/%d">More</a></div>`,
+				times...), strings.ReplaceAll(want, "night ", "night for all ages "),
+		},
+		"terms of office": {
+			"<h2>Events</h2><table><tr><th>Name</th><th>Term ends</th></tr>" + listOf("", `<tr><td><a href="/%[2]d">Ann Ball`+
+				`</a></td><td>%[1]s</td></tr>`, times...)[len("<html lang='en'><body><h2></h2><div>"):], "",
+		},
+		"documents": {listOf("Events", `<li><h3><small>File pdf</small>Folk minutes</h3><p>%s</p><a href="/%d.pdf">Open</a></li>`,
+			times...), ""},
 		"one row is over": {listOf("Events", li, "1 May 2026", "9 January 2027, 8pm", "6 February 2027, 8pm"),
 			want[len("Folk night 2026-12-05T20:00 | "):]},
 		"two rows":          {listOf("Events", li, times[:2]...), ""},

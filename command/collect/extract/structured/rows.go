@@ -2,6 +2,7 @@ package structured
 
 import (
 	"cmp"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,16 +49,17 @@ var emptyWords = map[string]bool{
 }
 
 // isTitle reports whether words may be the title of an event: not only labels and numbers.
-func isTitle(words string) bool {
+func isTitle(words string) (named bool) {
 	if empty.MatchString(words) {
 		return false
 	}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if !emptyWords[word] {
-			return true
+		if word == "pdf" {
+			return false // a document
 		}
+		named = named || !emptyWords[word]
 	}
-	return false
+	return named
 }
 
 // half matches the half of a day, or the like, which belongs to the time in the line before.
@@ -72,56 +74,86 @@ var titleHead = regexp.MustCompile(`(?i)^\W*(?:(?:name of )?(?:the )?(?:event|me
 	`title|type|description))?|veranstaltung|titel|bezeichnung|thema|was|événement|évènement|titre|quoi|` +
 	`manifestation|evento|título|titolo|qué|cosa|evenement|wat|arrangement|evenemang|hvad|hva|vad)\W*$`)
 
-// titleColumn returns the number of the column of titles in the table of a row, from 1; 0 if none is named so.
-func (m *mapper) titleColumn(n *html.Node) int {
-	if n.DataAtom != atom.Tr {
-		return 0
-	}
-	for table := n.Parent; table != nil; table = table.Parent {
-		if table.DataAtom != atom.Table {
-			continue
-		}
-		for head := range table.Descendants() {
-			if !m.budget.Work(1) {
-				break
-			}
-			if head.DataAtom == atom.Tr {
-				return m.column(head)
-			}
-		}
-		break
-	}
-	return 0
+// columns are the words in the head of a table, and the number of the column of titles, from 1; 0 if none is named so.
+type columns struct {
+	heads []string
+	title int
 }
 
-// column returns the number of the cell with a titleHead.
-func (m *mapper) column(row *html.Node) int {
-	i := 0
-	for c := range row.ChildNodes() {
-		if c.DataAtom != atom.Th && c.DataAtom != atom.Td {
-			continue
+// columns reads the first row of the table that a row is in.
+func (m *mapper) columns(n *html.Node) (c columns) {
+	if n.DataAtom != atom.Tr {
+		return c
+	}
+	for n != nil && n.DataAtom != atom.Table {
+		n = n.Parent
+	}
+	if n == nil {
+		return c
+	}
+	for row := range n.Descendants() {
+		if !m.budget.Work(1) {
+			break
 		}
-		if i++; titleHead.MatchString(m.graph.shown(c, maxDate)) {
-			return i
+		if row.DataAtom == atom.Tr {
+			for cell := range cells(row) {
+				words := m.graph.shown(cell, maxDate)
+				if c.title == 0 && titleHead.MatchString(words) {
+					c.title = len(c.heads) + 1
+				}
+				if cell.DataAtom != atom.Th {
+					words = ""
+				}
+				c.heads = append(c.heads, words)
+			}
+			break
 		}
 	}
-	return 0
+	return c
+}
+
+// cells are those of a row of a table.
+func cells(row *html.Node) iter.Seq[*html.Node] {
+	return func(yield func(*html.Node) bool) {
+		for c := range row.ChildNodes() {
+			if (c.DataAtom == atom.Th || c.DataAtom == atom.Td) && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // cell returns a cell of a row, counted from 1; nil if there is none.
 func cell(row *html.Node, number int) *html.Node {
-	for c := range row.ChildNodes() {
-		if c.DataAtom == atom.Th || c.DataAtom == atom.Td {
-			if number--; number == 0 {
-				return c
-			}
+	for c := range cells(row) {
+		if number--; number == 0 {
+			return c
 		}
 	}
 	return nil
 }
 
+// besides returns the text of a row without its title, each cell behind the head of its column: some dates are those of
+// deadlines.
+func (m *mapper) besides(n, title *html.Node, heads []string) string {
+	var all []string
+	i := 0
+	for c := range cells(n) {
+		text := m.graph.besides(c, title)
+		if i < len(heads) && heads[i] != "" && text != "" {
+			text = heads[i] + ": " + text
+		}
+		all = append(all, text)
+		i++
+	}
+	if i == 0 {
+		return m.graph.besides(n, title)
+	}
+	return strings.Join(all, "\n")
+}
+
 // row reads an element of a list; ok is false if it has no title.
-func (m *mapper) row(n *html.Node, column int) (r row, ok bool) {
+func (m *mapper) row(n *html.Node, in columns) (r row, ok bool) {
 	r = row{node: n}
 	var first, more *html.Node
 	hrefs := map[string]bool{}
@@ -149,7 +181,7 @@ func (m *mapper) row(n *html.Node, column int) (r row, ok bool) {
 			look(c)
 		}
 	}
-	r.title, r.link = cmp.Or(cell(n, column), m.graph.heading(n)), cmp.Or(first, more)
+	r.title, r.link = cmp.Or(cell(n, in.title), m.graph.heading(n)), cmp.Or(first, more)
 	if r.title != nil && first != nil && !holds(r.title, first) && !holds(first, r.title) {
 		if u := m.resolve(attr(first, "href")); !identity.SameSite(u, m.page.URL) { // such as those to share it
 			r.link = more
@@ -161,7 +193,7 @@ func (m *mapper) row(n *html.Node, column int) (r row, ok bool) {
 		}
 	}
 	r.name = m.words(r.title)
-	r.text = m.graph.besides(n, r.title)
+	r.text = m.besides(n, r.title, in.heads)
 	return r, r.name != "" && strings.ContainsAny(r.name+r.text, "0123456789")
 }
 

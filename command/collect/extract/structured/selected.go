@@ -49,7 +49,7 @@ func (s selection) first(m *mapper, name string, n *html.Node) *html.Node {
 
 // selectedEvent returns the event of an element, nil if it has no title or no date, which is noted.
 func (m *mapper) selectedEvent(s selection, n *html.Node) *candidate.Candidate {
-	r, _ := m.row(n, 0)
+	r, _ := m.row(n, columns{})
 	if title := s.first(m, "title", n); title != nil {
 		r.title, r.name = title, m.words(title)
 	}
