@@ -25,6 +25,25 @@ func (n *Notes) Add(code NoteCode, format string, args ...any) {
 	}
 }
 
+// guessed is the text of a NoteGuessed.
+const guessed = "%d events are a guess from a list without markup, which --event %q --title %q name"
+
+// Guessed notes events of a list without any markup, with selectors that name it.
+func (n *Notes) Guessed(events int, event, title string) {
+	n.Add(NoteGuessed, guessed, events, event, title)
+}
+
+// Guess returns the selectors that the first NoteGuessed names, "" if there is none.
+func (n Notes) Guess() (event, title string) {
+	for _, note := range n {
+		var events int
+		if _, err := fmt.Sscanf(note.Text, guessed, &events, &event, &title); err == nil {
+			return event, title
+		}
+	}
+	return "", ""
+}
+
 // Has reports whether one of the notes has a code.
 func (n Notes) Has(code NoteCode) bool {
 	return slices.ContainsFunc(n, func(note Note) bool { return note.Code == code })

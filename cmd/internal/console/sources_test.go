@@ -83,6 +83,13 @@ func (w *world) triesSources(t *testing.T) {
 			_, _ = fmt.Fprintf(rw,
 				`<script type="application/ld+json">{"@type":"Event","name":"Jazz <script>","startDate":%q,"location":"Kajhallen",`+
 					`"description":"\u202eturned"}</script>`, start)
+		case "/list":
+			rw.Header().Set("Content-Type", "text/html")
+			_, _ = fmt.Fprint(rw, "<h2>Events</h2><ul id=when>")
+			for week := range 3 {
+				_, _ = fmt.Fprintf(rw, "<li>%s, 20:00 <h3>Folk %d</h3></li>", time.Now().AddDate(0, 0, 60+7*week).Format(
+					"Mon 2 January 2006"), week)
+			}
 		case "/empty":
 			rw.Header().Set("Content-Type", "text/html")
 			_, _ = rw.Write([]byte("<p>Nothing here, but words enough."))
@@ -107,6 +114,8 @@ func (w *world) triesSources(t *testing.T) {
 	if strings.Contains(found.body, "<script>") || strings.Contains(found.body, "\u202e") {
 		t.Errorf("what the page says is not text:\n%s", found.shown(""))
 	}
+	try(200, site.URL+"/list", "site", "3 events on 1 page", "guessed-list", `name="event" value="#when > li"`,
+		`name="title" value="h3"`, "mend them, and try again")
 	try(200, site.URL+"/empty", "site", "0 events on 1 page", "no-events")
 	try(409, site.URL+"/private", "site", "robots.txt", "What to do:")
 	try(409, site.URL+"/gone", "site", "404")

@@ -50,6 +50,7 @@ type trial struct {
 	Passed []collect.Passed
 	Now    time.Time
 	Closed bool // whether the origins of fields are folded
+	Guess  bool // whether the selectors are those of a list that was guessed
 	page   screen
 }
 
@@ -175,6 +176,9 @@ func (c *Console) run(ctx context.Context, of uuid.UUID, shown *trial) error {
 		Most:      maxTrialPages,
 		Now:       shown.Now,
 	}.Run(ctx)
+	if event, title := found.Notes.Guess(); event != "" && shown.Settings == (source.Settings{}) {
+		shown.Guess, shown.Settings.Selectors = true, source.Selectors{Event: event, Title: title}
+	}
 	shown.Took = time.Since(began).Round(time.Millisecond)
 	if err != nil {
 		return trialRefusal(err)

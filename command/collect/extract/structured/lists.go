@@ -10,7 +10,6 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"carillon/command/collect"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/posts"
 	"carillon/command/collect/identity"
@@ -148,8 +147,7 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 	if dated < minRows || !sure || !years && (!rising || 2*len(found) < dated) {
 		return nil
 	}
-	m.notes.Add(collect.NoteGuessed, "%d events are a guess from a list without markup, which --event %q --title %q name",
-		len(found), selectorOf(l.rows[0]), title)
+	m.notes.Guessed(len(found), selectorOf(l.rows[0]), title)
 	return m.ownPages(found)
 }
 

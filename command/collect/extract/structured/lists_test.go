@@ -48,7 +48,7 @@ func TestListsWithoutMarkup(t *testing.T) {
 			"<h2>Events</h2><table><tr><th>Name</th><th>Term ends</th></tr>" + listOf("", `<tr><td><a href="/%[2]d">Ann Ball`+
 				`</a></td><td>%[1]s</td></tr>`, times...)[len("<html lang='en'><body><h2></h2><div>"):], "",
 		},
-		"documents": {listOf("Events", `<li><h3><small>File pdf</small>Folk minutes</h3><p>%s</p><a href="/%d.pdf">Open</a></li>`,
+		"documents": {listOf("Events", `<li><h3><small>File pdf</small>Minutes</h3>%s <a href="/%d.pdf">It</a></li>`,
 			times...), ""},
 		"one row is over": {listOf("Events", li, "1 May 2026", "9 January 2027, 8pm", "6 February 2027, 8pm"),
 			want[len("Folk night 2026-12-05T20:00 | "):]},
