@@ -62,6 +62,7 @@ func BenchmarkQuestions(b *testing.B) {
 		questions["day of "+view] = "SELECT * FROM analytics." + view + " WHERE " + column +
 			" BETWEEN now() - interval '4 days' AND now() - interval '3 days'"
 	}
+	questions["day of success_rates"] = "SELECT * FROM analytics.success_rates WHERE last_days = 1"
 	for _, name := range slices.Sorted(maps.Keys(questions)) {
 		sql := questions[name]
 		b.Run(name, func(b *testing.B) {

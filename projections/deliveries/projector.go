@@ -35,8 +35,8 @@ var schema string
 var ReadModel = projections.ReadModel{
 	Name: "deliveries",
 	// 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes; 4: retirement; 5: retried ones are
-	// in the index of unsuccessful ones; 6: places in the log; 7: counts of deleted destinations
-	Version: 7,
+	// in the index of unsuccessful ones; 6: places in the log; 7: counts of deleted destinations; 8: days of attempts
+	Version: 8,
 	Schema:  schema,
 	Filter: eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category,
 		destination.Aggregate.Category, retirement.Aggregate.Category),

@@ -17,7 +17,7 @@ import (
 )
 
 var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies",
-	"deliveries.outcomes", "deliveries.gone", "deliveries.deleted_deliveries", "deliveries.deleted_attempts"}
+	"deliveries.outcomes", "deliveries.gone", "deliveries.deleted_deliveries"}
 
 // TestHoweverTheEventsAreBatched holds the fold, in which a batch becomes few statements, against the same events one
 // by one, against what the aggregates decided, and the tables against each other.
@@ -56,6 +56,8 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 				SELECT count(*) FROM deliveries.deliveries d FULL JOIN deliveries.due u ON u.id = d.id
 				WHERE (d.status = 'pending' OR d.replay IS NOT NULL) <> (u.id IS NOT NULL) OR d.id IS NULL OR u.replay IS DISTINCT
 				FROM d.replay AND u.id IS NOT NULL`,
+			"attempts of another day": `
+				SELECT count(*) FROM deliveries.all_attempts WHERE day <> (attempted_at AT TIME ZONE 'UTC')::date`,
 			"deliveries without their number of attempts": `
 				SELECT count(*) FROM deliveries.deliveries d
 				WHERE d.attempts <> (SELECT count(*) FROM deliveries.attempts a WHERE a.delivery = d.id)`,

@@ -175,14 +175,15 @@ const retireDeleted = `WITH over AS (DELETE FROM deleted_deliveries WHERE id = A
 	WHERE o.organization = s.organization AND o.day = s.day`
 
 func (r *retired) write(batch *pgx.Batch) {
+	if ids := slices.Concat(r.ids, r.ofGone); len(ids) > 0 {
+		batch.Queue("DELETE FROM earlier_attempts WHERE delivery = ANY($1)", ids)
+	}
 	if len(r.ids) > 0 {
-		batch.Queue("DELETE FROM earlier_attempts WHERE delivery = ANY($1)", r.ids)
 		batch.Queue("DELETE FROM due WHERE id = ANY($1)", r.ids)
 		batch.Queue("DELETE FROM deliveries WHERE id = ANY($1)", r.ids)
 	}
 	if len(r.ofGone) > 0 {
 		batch.Queue(retireDeleted, r.ofGone)
-		batch.Queue("DELETE FROM deleted_attempts WHERE delivery = ANY($1)", r.ofGone)
 	}
 	addRetired.Queue(batch, r.deliveries.changes())
 	all := make([]retiredAttempts, 0, len(r.attempts))

@@ -32,12 +32,17 @@ CREATE TABLE deliveries (
     response_body       bytea,                    -- sealed
     response_headers    bytea,                    -- sealed; of answers that were no success
     sequence            bigint,                   -- the place in the log of the attempt's event
-    changed_sequence    bigint NOT NULL DEFAULT 0 -- of the event that changed the row last; no index: see above
+    changed_sequence    bigint NOT NULL DEFAULT 0, -- of the event that changed the row last; no index: see above
+    attempted_on        date GENERATED ALWAYS AS (  -- UTC day of the last attempt, unless it is the day of creation
+        nullif((attempted_at AT TIME ZONE 'UTC')::date, (created_at AT TIME ZONE 'UTC')::date)) STORED
 ) WITH (fillfactor = 45);
 ALTER TABLE deliveries ALTER response_body SET STORAGE EXTERNAL; -- sealed bytes don't compress
 CREATE INDEX ON deliveries (destination, created_at DESC, id DESC);
 -- For analysts, who ask for days: rows are in the order of their creation, and hardly any page more is written.
-CREATE INDEX deliveries_created ON deliveries USING brin (created_at) WITH (autosummarize = on);
+CREATE INDEX deliveries_created ON deliveries USING brin (created_at, ((created_at AT TIME ZONE 'UTC')::date))
+    WITH (autosummarize = on);
+-- Most deliveries are attempted on their day only, which leaves the column null, so that it changes no index.
+CREATE INDEX ON deliveries (attempted_on) WHERE attempted_on IS NOT NULL;
 -- Failures are what people look for, and rare. A success leaves the column null, so that it changes no index.
 CREATE INDEX ON deliveries (destination, unsuccessful, created_at DESC, id DESC) WHERE unsuccessful IS NOT NULL;
 
@@ -58,6 +63,7 @@ CREATE TABLE earlier_attempts (
     PRIMARY KEY (delivery, number)
 );
 ALTER TABLE earlier_attempts ALTER response_body SET STORAGE EXTERNAL;
+CREATE INDEX ON earlier_attempts USING brin (((attempted_at AT TIME ZONE 'UTC')::date)) WITH (autosummarize = on);
 
 -- All attempts.
 CREATE VIEW attempts AS
@@ -143,32 +149,26 @@ CREATE TABLE retired_attempts (
     attempts        bigint NOT NULL,
     deliveries      bigint NOT NULL,              -- that failed first on the day with the reason and status
     last_at         timestamptz,                  -- of failures
-    PRIMARY KEY (destination, day, failure_reason, response_status, duration_micros)
+    PRIMARY KEY (day, destination, failure_reason, response_status, duration_micros)
 );
 
--- What counts need of the deliveries of deleted destinations, until they are retired. Nobody sees a row.
+-- What counts need of the deliveries of deleted destinations, until they are retired. Nobody sees a row. Their earlier
+-- attempts stay where they are, without content.
 CREATE TABLE deleted_deliveries (
-    id           uuid PRIMARY KEY,
-    organization uuid NOT NULL,
-    destination  uuid NOT NULL,
-    day          date NOT NULL,
-    type         text NOT NULL,
-    feed_id      uuid NOT NULL,                   -- zero: no feed
-    status       text NOT NULL                    -- what waited is discarded
-);
-CREATE INDEX ON deleted_deliveries (destination, day);
-
-CREATE TABLE deleted_attempts (
+    id              uuid PRIMARY KEY,
     organization    uuid NOT NULL,
     destination     uuid NOT NULL,
-    delivery        uuid NOT NULL,
-    number          integer NOT NULL,
+    day             date NOT NULL,
+    type            text NOT NULL,
+    feed_id         uuid NOT NULL,                -- zero: no feed
+    status          text NOT NULL,                -- what waited is discarded
+    attempted_at    timestamptz,                  -- of the last attempt, like the rest; null: there was none
     failure_reason  text,
     response_status integer,
-    duration_micros bigint NOT NULL,
-    attempted_at    timestamptz NOT NULL,
-    PRIMARY KEY (delivery, number)
+    duration_micros bigint
 );
+CREATE INDEX ON deleted_deliveries (destination, day);
+CREATE INDEX ON deleted_deliveries USING brin (((attempted_at AT TIME ZONE 'UTC')::date)) WITH (autosummarize = on);
 
 -- For analysts: with those that are retired, and those of deleted destinations.
 CREATE VIEW all_tallies AS
@@ -183,17 +183,21 @@ CREATE VIEW all_tallies AS
 
 -- The same of attempts, a row each. A retired one names no delivery: first is 1 where it stands for one more.
 CREATE VIEW all_attempts AS
-    SELECT organization, destination, (attempted_at AT TIME ZONE 'UTC')::date AS day, id AS delivery, 0 AS first,
+    SELECT organization, destination, (created_at AT TIME ZONE 'UTC')::date AS day, id AS delivery, 0 AS first,
         failure_reason, response_status, duration_micros, attempted_at
-    FROM deliveries WHERE attempts > 0
+    FROM deliveries WHERE attempts > 0 AND attempted_on IS NULL
+    UNION ALL
+    SELECT organization, destination, attempted_on, id, 0, failure_reason, response_status, duration_micros, attempted_at
+    FROM deliveries WHERE attempted_on IS NOT NULL
+    UNION ALL
+    SELECT organization, destination, (attempted_at AT TIME ZONE 'UTC')::date, id, 0, failure_reason, response_status,
+        duration_micros, attempted_at
+    FROM deleted_deliveries WHERE attempted_at IS NOT NULL
     UNION ALL
     SELECT d.organization, d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date, a.delivery, 0,
         a.failure_reason, a.response_status, a.duration_micros, a.attempted_at
-    FROM earlier_attempts a JOIN deliveries d ON d.id = a.delivery
-    UNION ALL
-    SELECT organization, destination, (attempted_at AT TIME ZONE 'UTC')::date, delivery, 0, failure_reason, response_status,
-        duration_micros, attempted_at
-    FROM deleted_attempts
+    FROM earlier_attempts a JOIN (SELECT id, organization, destination FROM deliveries
+        UNION ALL SELECT id, organization, destination FROM deleted_deliveries) d ON d.id = a.delivery
     UNION ALL
     SELECT o.organization, r.destination, r.day, NULL, (n <= r.deliveries)::integer, nullif(r.failure_reason, ''),
         nullif(r.response_status, 0), r.duration_micros, r.last_at

@@ -40,22 +40,19 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 		return
 	}
 	for _, sql := range []string{
-		`UPDATE outcomes o SET discarded = o.discarded + s.waiting
-			FROM (SELECT organization, (created_at AT TIME ZONE 'UTC')::date AS day, count(*) AS waiting FROM deliveries
-				WHERE destination = ANY($1) AND status = 'pending' GROUP BY 1, 2) s
-			WHERE o.organization = s.organization AND o.day = s.day`,
-		`INSERT INTO deleted_attempts SELECT organization, destination, id, attempts, failure_reason, response_status,
-			duration_micros, attempted_at FROM deliveries WHERE destination = ANY($1) AND attempts > 0`,
-		`INSERT INTO deleted_attempts SELECT d.organization, d.destination, a.delivery, a.number, a.failure_reason,
-			a.response_status, a.duration_micros, a.attempted_at FROM deliveries d JOIN earlier_attempts a ON a.delivery = d.id
-			WHERE d.destination = ANY($1) AND d.attempts > 1`,
-		`DELETE FROM earlier_attempts a USING deliveries d
-			WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`,
+		`WITH over AS (DELETE FROM deliveries WHERE destination = ANY($1) RETURNING id, organization, destination,
+				(created_at AT TIME ZONE 'UTC')::date AS day, type, feed_id, status, attempts, attempted_at, failure_reason,
+				response_status, duration_micros),
+			emptied AS (UPDATE earlier_attempts a SET response_body = NULL, response_headers = NULL, error_message = NULL
+				FROM over WHERE over.attempts > 1 AND a.delivery = over.id),
+			discarded AS (UPDATE outcomes o SET discarded = o.discarded + w.waiting
+				FROM (SELECT organization, day, count(*) AS waiting FROM over WHERE status = 'pending' GROUP BY 1, 2) w
+				WHERE o.organization = w.organization AND o.day = w.day)
+			INSERT INTO deleted_deliveries SELECT id, organization, destination, day, type,
+				coalesce(feed_id, '00000000-0000-0000-0000-000000000000'),
+				CASE status WHEN 'pending' THEN 'discarded' ELSE status END,
+				attempted_at, failure_reason, response_status, duration_micros FROM over`,
 		"DELETE FROM due WHERE destination = ANY($1)",
-		`WITH gone AS (DELETE FROM deliveries WHERE destination = ANY($1) RETURNING *)
-			INSERT INTO deleted_deliveries SELECT id, organization, destination, (created_at AT TIME ZONE 'UTC')::date,
-			type, coalesce(feed_id, '00000000-0000-0000-0000-000000000000'),
-			CASE status WHEN 'pending' THEN 'discarded' ELSE status END FROM gone`,
 		"DELETE FROM tallies WHERE destination = ANY($1)",
 		"INSERT INTO gone SELECT DISTINCT unnest($1::uuid[]) ON CONFLICT DO NOTHING",
 	} {

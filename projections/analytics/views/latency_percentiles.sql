@@ -11,7 +11,7 @@ CREATE VIEW analytics.latency_percentiles AS
     FROM deliveries.all_attempts a LEFT JOIN destinations.all_destinations n ON n.id = a.destination
     LEFT JOIN organizations.organizations o ON o.id = a.organization
     GROUP BY 1, a.destination, a.organization, n.name, n.external_id, n.deleted_at, o.name;
-COMMENT ON VIEW analytics.latency_percentiles IS 'How long endpoints took to answer, by UTC day and destination: from the beginning of an attempt to its outcome, failed attempts and timeouts included. It reads all attempts: over a long history give it time.';
+COMMENT ON VIEW analytics.latency_percentiles IS 'How long endpoints took to answer, by UTC day and destination: from the beginning of an attempt to its outcome, failed attempts and timeouts included. A filter by day goes by an index; the whole history takes time.';
 COMMENT ON COLUMN analytics.latency_percentiles.day IS 'UTC day of the attempts';
 COMMENT ON COLUMN analytics.latency_percentiles.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.latency_percentiles.destination_id IS 'where the attempts went to';

@@ -11,12 +11,12 @@ CREATE VIEW analytics.success_rates AS
     LEFT JOIN organizations.organizations o ON o.id = d.organization
     LEFT JOIN LATERAL (SELECT sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed FROM deliveries.all_tallies
         WHERE destination = d.id AND day > (now() AT TIME ZONE 'UTC')::date - p.days) t ON true
-    LEFT JOIN (SELECT w.days, o.destination, count(*) AS attempts, count(o.failure_reason) AS failed
-        FROM (VALUES (1), (7), (30), (90)) AS w (days)
-        JOIN deliveries.all_attempts o ON o.day > (now() AT TIME ZONE 'UTC')::date - w.days
-        GROUP BY 1, 2) a ON a.destination = d.id AND a.days = p.days
+    LEFT JOIN (SELECT w.days, o.* FROM (VALUES (1), (7), (30), (90)) AS w (days)
+        CROSS JOIN LATERAL (SELECT destination, count(*) AS attempts, count(failure_reason) AS failed
+            FROM deliveries.all_attempts WHERE day > (now() AT TIME ZONE 'UTC')::date - w.days
+            GROUP BY 1) o) a ON a.destination = d.id AND a.days = p.days
     WHERE t.succeeded + t.failed > 0 OR a.attempts > 0;
-COMMENT ON VIEW analytics.success_rates IS 'Which part of the attempts, and of the deliveries that came to an end, succeeded, by destination, over the last 1, 7, 30 and 90 UTC days with today. For rates by day or event type divide the columns of deliveries_by_day. It reads all attempts: over a long history give it time.';
+COMMENT ON VIEW analytics.success_rates IS 'Which part of the attempts, and of the deliveries that came to an end, succeeded, by destination, over the last 1, 7, 30 and 90 UTC days with today. For rates by day or event type divide the columns of deliveries_by_day. A filter by last_days reads these days only.';
 COMMENT ON COLUMN analytics.success_rates.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.success_rates.destination_id IS 'where the deliveries went to';
 COMMENT ON COLUMN analytics.success_rates.destination_name IS 'the destination''s present name';
