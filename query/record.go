@@ -109,6 +109,15 @@ func (q *Queries) NamedOnRecord(
 		ORDER BY e.at, e.destination LIMIT $3`, ref, nullable(organization), most)
 }
 
+// ThingsOnRecord lists the ids of the things of a kind that begin with a text.
+func (q *Queries) ThingsOnRecord(
+	ctx context.Context, kind, start string, organization uuid.UUID, most int,
+) ([]string, error) {
+	return many(ctx, q.Pool, "things on record", pgx.RowTo[string], `
+		SELECT DISTINCT thing FROM audit.record WHERE kind = $1 AND starts_with(thing, lower($2))
+			AND ($3::uuid IS NULL OR organization = $3) ORDER BY thing LIMIT $4`, kind, start, nullable(organization), most)
+}
+
 // StreamsOfDestination lists the streams of a destination's subscriptions and disclosures, deleted ones included.
 func (q *Queries) StreamsOfDestination(ctx context.Context, destination uuid.UUID) ([]string, error) {
 	return many(ctx, q.Pool, "streams of a destination", pgx.RowTo[string], `SELECT stream FROM audit.record

@@ -94,7 +94,7 @@ const maxActor = 18
 type auditListCommand struct {
 	recording
 	Kind  string   `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor, person, secret."`
-	Thing recorded `placeholder:"ID" help:"With --kind: only changes of the thing with this id or name. A destination is also named by the beginning of its id, or its external id, and has the changes of its subscriptions, too."`
+	Thing recorded `placeholder:"ID" help:"With --kind: only changes of the thing with this id or name. Destinations, feeds, sources and secrets are also named by the beginning of the id, destinations by the external id; they have the changes of their subscriptions, too."`
 }
 
 // Run lists the changes of everything.
@@ -123,22 +123,22 @@ func (c *auditOrganizationCommand) Run(ctx context.Context, t terminal, client *
 
 type auditFeedCommand struct {
 	recording
-	ID anID `arg:"" help:"Id of the feed; deleted ones keep theirs."`
+	ID idStart `arg:"" help:"Id of the feed, or its beginning; deleted ones keep theirs."`
 }
 
 // Run lists the changes of a feed.
 func (c *auditFeedCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.list(ctx, t, client, "feeds", c.ID.UUID().String(), "")
+	return c.list(ctx, t, client, "feeds", string(c.ID), "")
 }
 
 type auditSourceCommand struct {
 	recording
-	ID anID `arg:"" help:"Id of the source."`
+	ID idStart `arg:"" help:"Id of the source, or its beginning."`
 }
 
 // Run lists the changes of a source.
 func (c *auditSourceCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.list(ctx, t, client, "sources", c.ID.UUID().String(), "")
+	return c.list(ctx, t, client, "sources", string(c.ID), "")
 }
 
 type auditOperatorCommand struct {
@@ -166,12 +166,12 @@ func (c *auditKeyCommand) Run(ctx context.Context, t terminal, client *adminclie
 
 type auditSecretCommand struct {
 	recording
-	ID anID `arg:"" help:"Id of the secret, as \"carillon audit destination\" shows it; expired ones keep theirs."`
+	ID idStart `arg:"" help:"Id of the secret, or its beginning, as \"carillon audit destination\" shows it; expired ones keep theirs."`
 }
 
 // Run lists the life of a secret, and to whom it was shown.
 func (c *auditSecretCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.list(ctx, t, client, "secrets", c.ID.UUID().String(), "")
+	return c.list(ctx, t, client, "secrets", string(c.ID), "")
 }
 
 type auditPersonCommand struct {

@@ -3,7 +3,6 @@ package adminapi_test
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -262,7 +261,6 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 		"{name}", "unknown", "{profile}", "heap")
 	public := []string{"GET /healthz", "GET /readyz", "GET /metrics", "GET /admin/openapi.json"}
 	seen := map[string]bool{}
-	refusal := s.as(t, "", "GET", "/admin/audit", "")
 	for _, route := range [][2]string{{"GET", "/nowhere"}, {"PROPFIND", "/healthz"}, {"POST", "/admin/events"}} {
 		got := s.as(t, "", route[0], route[1], "", "Authorization", "Basic "+token)
 		got.refused(t, 401, "AUTHENTICATION_FAILED", "admin token")
@@ -278,9 +276,6 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 			}
 			if !ok {
 				t.Errorf("no role is listed for %s", name)
-			}
-			if named := regexp.MustCompile(regexp.QuoteMeta(name) + `[,"]`).MatchString(refusal.body); named != (len(may) > 2) {
-				t.Errorf("%s is named to auditors: %t, in %s", name, named, refusal.body)
 			}
 			for who, token := range tokens {
 				// With an invalid body the token is checked first, and nothing is done. Profiles take their time.

@@ -1,11 +1,13 @@
 package adminapi
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -51,6 +53,10 @@ func (a *API) entries(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.awaitRecord(r.Context())
+	if filter.Thing, err = a.wholeID(r.Context(), filter); err != nil {
+		wire.Events.WriteError(w, r, err)
+		return
+	}
 	if wire.Accepts(r, mediaNDJSON) {
 		a.exportRecord(w, r, filter)
 		return
@@ -71,6 +77,26 @@ func (a *API) entries(w http.ResponseWriter, r *http.Request) {
 		return wire.OK(page), nil
 	})(w, r)
 }
+
+// wholeID returns the id of the thing of a filter, which may be named by the beginning of its id.
+func (a *API) wholeID(ctx context.Context, f query.EntryFilter) (string, error) {
+	if !slices.Contains(namedByID, f.Kind) || f.Thing == "" || len(f.Thing) == len(uuid.Nil.String()) {
+		return f.Thing, nil
+	}
+	found, err := a.Queries.ThingsOnRecord(ctx, f.Kind, f.Thing, f.Organization, mostFound)
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) > 1:
+		return "", wire.Fail(wire.BadParam, "thing", "is ambiguous: %s", strings.Join(found, ", "))
+	case len(found) == 1:
+		return found[0], nil
+	}
+	return f.Thing, nil
+}
+
+// namedByID are the kinds whose things may be named by the beginning of their ids.
+var namedByID = []string{audit.KindFeed, audit.KindSource, audit.KindSecret}
 
 func recordFilter(r *http.Request) (query.EntryFilter, error) {
 	q := wire.Events.ParseQuery(r, "kind", "thing", "organization", "actor", "since", "until", "cursor", "limit")

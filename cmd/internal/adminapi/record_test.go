@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +50,7 @@ func TestRecordOfDeletedOrganization(t *testing.T) {
 		RequestID:    uuid.New(),
 		Reason:       "move",
 	}
-	id, _, _ := s.life(t, by)
+	id, secret, _ := s.life(t, by)
 	s.as(t, token, "DELETE", "/admin/organizations/"+org, "", wire.ReasonHeader, "contract ended").into(t, 200, nil)
 
 	life := []string{
@@ -69,6 +70,11 @@ func TestRecordOfDeletedOrganization(t *testing.T) {
 	ofKey, _ := s.changes(t, "/admin/audit/keys/"+key.ID)
 	if diff := cmp.Diff(append([]string{"organization.key-issued.v2 by operator"}, life...), ofKey); diff != "" {
 		t.Errorf("key (-want +got):\n%s", diff)
+	}
+	ofSecret, _ := s.changes(t, "/admin/audit/secrets/"+secret.String()[:13])
+	whole, _ := s.changes(t, "/admin/audit/secrets/"+secret.String())
+	if len(whole) == 0 || !slices.Equal(whole, ofSecret) {
+		t.Errorf("secret: %q, by the beginning of its id %q", whole, ofSecret)
 	}
 	only, _ := s.changes(t, "/admin/audit/organizations/"+org+"?kind=organization&actor=operator&until=9999-01-01")
 	if len(only) != 3 {
@@ -110,6 +116,11 @@ func TestRecordRefusals(t *testing.T) {
 	} {
 		s.do(t, "GET", "/admin/audit"+path, "").refused(t, 400, "INVALID_QUERY", want)
 	}
+	for id := range 2 {
+		s.do(t, "POST", "/admin/feeds", fmt.Sprintf(`{"id":"0d000000-0000-4000-8000-00000000000%d","feedType":"news",`+
+			`"organizationId":"%s","name":"x"}`, id, org)).into(t, 201, &adminapi.Created{})
+	}
+	s.do(t, "GET", "/admin/audit/feeds/0d", "").refused(t, 400, "INVALID_PARAMS", "thing is ambiguous: 0d000000-")
 	s.do(t, "GET", "/admin/audit/wishes/x", "").refused(t, 404, "NOT_FOUND", "there is a record of organizations")
 	s.do(t, "GET", "/admin/audit/organizations/x", "").refused(t, 400, "INVALID_PARAMS", "must be a UUID")
 
