@@ -20,23 +20,39 @@ type Answers struct {
 	Failed    int
 }
 
-// Answers lists how attempts were answered from a time on, until another one, in slots of 5 minutes, an hour or several
-// hours, oldest first, for one destination or for all of an organization (uuid.Nil). The first slot begins with from.
-func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UUID, slot time.Duration,
+// AnswerFilter selects attempts. Zero values match all.
+type AnswerFilter struct {
+	Destination uuid.UUID
+	Types       []string // of the event, see DeliveryFilter
+	Reason      string   // why it failed
+}
+
+// Answers lists how attempts of an organization were answered from a time on, until another one, in slots of 5 minutes,
+// an hour or several hours, oldest first. The first slot begins with from.
+func (q *Queries) Answers(ctx context.Context, organization uuid.UUID, of AnswerFilter, slot time.Duration,
 	from, until time.Time) ([]Answers, error) {
-	scope, minutes := destination, 60
-	if destination == uuid.Nil {
+	scope, minutes := of.Destination, 60
+	if scope == uuid.Nil {
 		scope = organization
 	}
 	if slot < time.Hour {
 		minutes = 5
 	}
+	args := arguments{scope, minutes, from, organization, slot, until}
+	among := DeliveryFilter{Types: of.Types}.typeIs("type", &args)
+	if of.Reason != "" {
+		among += " AND reason = " + args.add(of.Reason)
+	}
 	return many(ctx, q.Pool, "answers", pgx.RowToStructByPos[Answers],
-		`SELECT date_bin($5, slot, $3) AS begins, step, sum(succeeded)::bigint, sum(failed)::bigint FROM health.answers
+		"SELECT date_bin($5, slot, $3) AS begins, step, "+countedAnswers+` FROM health.answers
 		WHERE scope = $1 AND minutes = $2 AND slot >= $3 AND slot < $6
-			AND ($1 = $4 OR EXISTS (SELECT FROM destinations.destinations d WHERE d.id = $1 AND d.organization = $4))
-		GROUP BY begins, step ORDER BY begins, step`, scope, minutes, from, organization, slot, until)
+			AND ($1 = $4 OR EXISTS (SELECT FROM destinations.destinations d WHERE d.id = $1 AND d.organization = $4))`+among+
+			" GROUP BY begins, step ORDER BY begins, step", args...)
 }
+
+// countedAnswers are the columns Succeeded and Failed of Answers.
+const countedAnswers = `coalesce(sum(attempts) FILTER (WHERE reason = ''), 0)::bigint,
+	coalesce(sum(attempts) FILTER (WHERE reason <> ''), 0)::bigint`
 
 // Intervals has the lengths of slots that metrics are given in.
 var Intervals = map[string]time.Duration{"5m": 5 * time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
@@ -91,7 +107,7 @@ func (q *Queries) AnswersByHour(ctx context.Context, organization uuid.UUID, des
 		Answers
 	}
 	rows, err := many(ctx, q.Pool, "answers by hour", pgx.RowToStructByPos[answers],
-		`SELECT a.scope, a.slot, 0, sum(a.succeeded)::bigint, sum(a.failed)::bigint
+		"SELECT a.scope, a.slot, 0, "+countedAnswers+`
 		FROM health.answers a JOIN destinations.destinations d ON d.id = a.scope AND d.organization = $2
 		WHERE a.scope = ANY($1) AND a.minutes = 60 AND a.slot >= $3 GROUP BY 1, 2 ORDER BY 1, 2`, destinations, organization,
 		since)

@@ -20,13 +20,14 @@ import (
 
 // attempted records a delivery with one attempt.
 func (d deliverySide) attempted(to, organization uuid.UUID, at time.Time, took time.Duration, status int) {
-	outcome := delivery.Outcome{ResponseStatus: status, DurationMicros: took.Microseconds()}
+	outcome, eventType := delivery.Outcome{ResponseStatus: status, DurationMicros: took.Microseconds()}, "news.item.added"
 	if status >= 300 {
-		outcome.FailureReason = "http_status"
+		outcome.FailureReason, eventType = "http_status", "news.item.removed"
 	}
 	projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), at)(delivery.Attempted{
 		Organization: organization,
 		Destination:  to,
+		Type:         eventType,
 		Number:       1,
 		Trigger:      delivery.Automatic,
 		At:           at,
@@ -49,20 +50,29 @@ func TestAnswers(t *testing.T) {
 	d.attempted(hook, acme, midday.Add(7*time.Minute), 300*time.Microsecond, 204)
 	d.attempted(other, acme, midday.Add(7*time.Minute), 40*time.Millisecond, 204)
 	d.Project()
+	ofAll, ofHook := query.AnswerFilter{}, query.AnswerFilter{Destination: hook}
 	for name, c := range map[string]struct {
-		destination uuid.UUID
-		slot        time.Duration
-		want        []query.Answers
+		of   query.AnswerFilter
+		slot time.Duration
+		want []query.Answers
 	}{
-		"of one, by five minutes": {hook, 5 * time.Minute, []query.Answers{
+		"of one, by five minutes": {ofHook, 5 * time.Minute, []query.Answers{
 			{midday, 11, 2, 1}, {midday.Add(5 * time.Minute), 0, 1, 0},
 		}},
-		"of one, by the hour":     {hook, time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
-		"of all, by the hour":     {uuid.Nil, time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 3, 1}}},
-		"of one, by the day":      {hook, 24 * time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
-		"of another organization": {foreign, time.Hour, nil},
+		"of one, by the hour":     {ofHook, time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
+		"of all, by the hour":     {ofAll, time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 3, 1}}},
+		"of one, by the day":      {ofHook, 24 * time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
+		"of another organization": {query.AnswerFilter{Destination: foreign}, time.Hour, nil},
+		"of a type": {query.AnswerFilter{Types: []string{"news.item.added"}}, time.Hour, []query.Answers{
+			{midday, 0, 1, 0}, {midday, 11, 3, 0},
+		}},
+		"of a reason": {
+			query.AnswerFilter{Destination: hook, Types: []string{"news.*"}, Reason: "http_status"},
+			time.Hour, []query.Answers{{midday, 11, 0, 1}},
+		},
+		"of another reason": {query.AnswerFilter{Reason: "dns"}, time.Hour, nil},
 	} {
-		found, err := d.Answers(t.Context(), acme, c.destination, c.slot, midday, nextDay)
+		found, err := d.Answers(t.Context(), acme, c.of, c.slot, midday, nextDay)
 		if err != nil || len(found) != len(c.want) {
 			t.Fatalf("%s: %+v, %v, want %+v", name, found, err, c.want)
 		}
@@ -81,10 +91,10 @@ func TestAnswers(t *testing.T) {
 	// A deleted destination takes its answers along, but not out of the organization's.
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday.Add(time.Hour)})
 	d.Project()
-	if found, err := d.Answers(t.Context(), acme, hook, time.Hour, midday, nextDay); err != nil || len(found) != 0 {
+	if found, err := d.Answers(t.Context(), acme, ofHook, time.Hour, midday, nextDay); err != nil || len(found) != 0 {
 		t.Errorf("of a deleted one: %+v, %v", found, err)
 	}
-	if found, err := d.Answers(t.Context(), acme, uuid.Nil, time.Hour, midday, nextDay); err != nil || len(found) != 2 ||
+	if found, err := d.Answers(t.Context(), acme, ofAll, time.Hour, midday, nextDay); err != nil || len(found) != 2 ||
 		found[1].Succeeded != 3 {
 		t.Errorf("of all, one of them deleted: %+v, %v", found, err)
 	}

@@ -69,7 +69,8 @@ type (
 	RecordAttempt struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
-		Number       int // number at its start; a taken number means that two drivers sent it at once
+		Type         string // of the event
+		Number       int    // number at its start; a taken number means that two drivers sent it at once
 		Trigger      Trigger
 		Outcome      Outcome
 		At           time.Time
@@ -145,6 +146,7 @@ func (c RecordAttempt) decide(s State) ([]Event, error) {
 	attempted := Attempted{
 		Organization: c.Organization,
 		Destination:  c.Destination,
+		Type:         c.Type,
 		Number:       s.Attempts + 1,
 		Trigger:      c.Trigger,
 		Outcome:      c.Outcome,

@@ -31,7 +31,8 @@ type (
 	Attempted struct {
 		Organization   uuid.UUID `json:"organization"`
 		Destination    uuid.UUID `json:"destination"`
-		Number         int       `json:"number"` // from 1, without gaps
+		Type           string    `json:"type,omitzero"` // of the event
+		Number         int       `json:"number"`        // from 1, without gaps
 		RenumberedFrom int       `json:"renumberedFrom,omitzero"`
 		Trigger        Trigger   `json:"trigger"`
 		Outcome

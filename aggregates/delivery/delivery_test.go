@@ -52,6 +52,7 @@ func attempt(number int, outcome delivery.Outcome) delivery.RecordAttempt {
 	return delivery.RecordAttempt{
 		Organization: org,
 		Destination:  dest,
+		Type:         "news.item.added",
 		Number:       number,
 		Trigger:      delivery.Automatic,
 		Outcome:      outcome,
@@ -64,6 +65,7 @@ func attempted(number int, outcome delivery.Outcome, status delivery.Status, nex
 	return delivery.Attempted{
 		Organization:  org,
 		Destination:   dest,
+		Type:          "news.item.added",
 		Number:        number,
 		Trigger:       delivery.Automatic,
 		Outcome:       outcome,

@@ -30,6 +30,14 @@ var Failures = []struct {
 	{FailureGone, "No longer wanted"},
 }
 
+// FailureNames lists all reasons as stored.
+func FailureNames() (names []string) {
+	for _, declared := range Failures {
+		names = append(names, string(declared.Failure))
+	}
+	return names
+}
+
 // Words returns the reason for people; a reason of another version as it is stored.
 func (f Failure) Words() string {
 	for _, declared := range Failures {

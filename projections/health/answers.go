@@ -28,45 +28,35 @@ func step(took time.Duration) int {
 
 // answerKey names a row of answers.
 type answerKey struct {
-	scope   uuid.UUID
-	minutes int
-	slot    int64 // seconds since 1970
-	step    int
+	scope     uuid.UUID
+	minutes   int
+	slot      int64 // seconds since 1970
+	step      int
+	eventType string
+	reason    delivery.Failure
 }
 
-// answers is the sum that a batch adds to the rows of answers.
-type answers map[answerKey]*outcomes
-
-type outcomes struct{ succeeded, failed int64 }
+// answers are the attempts that a batch adds to the rows of answers.
+type answers map[answerKey]int64
 
 func (a answers) attempted(e delivery.Attempted) {
 	for _, minutes := range slots {
 		length := time.Duration(minutes) * time.Minute
 		for _, scope := range [...]uuid.UUID{e.Destination, e.Organization} {
-			key := answerKey{scope, minutes, e.At.Truncate(length).Unix(), step(e.Duration())}
-			count := a[key]
-			if count == nil {
-				count = new(outcomes)
-				a[key] = count
-			}
-			if e.Succeeded() {
-				count.succeeded++
-			} else {
-				count.failed++
-			}
+			a[answerKey{scope, minutes, e.At.Truncate(length).Unix(), step(e.Duration()), e.Type, e.FailureReason}]++
 		}
 	}
 }
 
 // drop forgets what a destination that is deleted in the batch has answered before.
 func (a answers) drop(destination uuid.UUID) {
-	maps.DeleteFunc(a, func(key answerKey, _ *outcomes) bool { return key.scope == destination })
+	maps.DeleteFunc(a, func(key answerKey, _ int64) bool { return key.scope == destination })
 }
 
 // answerRow is one row of answers with its additions.
 type answerRow struct {
 	answerKey
-	*outcomes
+	attempts int64
 }
 
 func (a answers) rows() []answerRow {
@@ -82,7 +72,6 @@ var addAnswers = column.Add("answers", []column.Column[answerRow]{
 	column.New[[]int]("minutes", "integer", func(r answerRow) int { return r.minutes }),
 	column.New[column.Times]("slot", "timestamptz", func(r answerRow) time.Time { return time.Unix(r.slot, 0).UTC() }),
 	column.New[[]int]("step", "integer", func(r answerRow) int { return r.step }),
-},
-	column.New[[]int64]("succeeded", "bigint", func(r answerRow) int64 { return r.succeeded }),
-	column.New[[]int64]("failed", "bigint", func(r answerRow) int64 { return r.failed }),
-)
+	column.New[[]string]("type", "text", func(r answerRow) string { return r.eventType }),
+	column.New[[]string]("reason", "text", func(r answerRow) string { return string(r.reason) }),
+}, column.New[[]int64]("attempts", "bigint", func(r answerRow) int64 { return r.attempts }))

@@ -28,8 +28,9 @@ var schema string
 
 // ReadModel is the read model of how destinations answer.
 var ReadModel = projections.ReadModel{
-	Name:    "health",
-	Version: 3, // 2: an attempt that lost its race is no separate failure; 3: retirement
+	Name: "health",
+	// 2: an attempt that lost its race is no separate failure; 3: retirement; 4: types and reasons of answers
+	Version: 4,
 	Schema:  schema,
 	Filter: eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category,
 		retirement.Aggregate.Category),

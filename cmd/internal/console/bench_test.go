@@ -199,9 +199,9 @@ func (s *scene) remember(b *testing.B) {
 		`INSERT INTO health.answers
 			SELECT scope, minutes, to_timestamp(floor(extract(epoch FROM attempted_at) / (60 * minutes)) * 60 * minutes),
 			4 + (duration_micros / 9000)::int,
-				count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed')
+				type, coalesce(failure_reason, ''), count(*)
 			FROM deliveries.deliveries, unnest(ARRAY[5, 60]) minutes, unnest(ARRAY[organization, destination]) scope
-			WHERE status IN ('succeeded', 'failed') GROUP BY 1, 2, 3, 4
+			WHERE status IN ('succeeded', 'failed') GROUP BY 1, 2, 3, 4, 5, 6
 			ON CONFLICT DO NOTHING`,
 		`INSERT INTO publications.publications SELECT gen_random_uuid(), $1, CASE WHEN i % 3 = 0 THEN 'event.item.added'
 			ELSE 'news.item.added' END, '/feeds/x', 'subject/' || i,

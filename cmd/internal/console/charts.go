@@ -92,12 +92,13 @@ type bar struct {
 
 // answering reads how a destination, or all of them (uuid.Nil), have answered.
 func (c *Console) answering(v *visit, destination uuid.UUID, now time.Time) (answering, error) {
-	fine, err := c.Queries.Answers(v.Context(), v.organization(), destination, 5*time.Minute,
+	of := query.AnswerFilter{Destination: destination}
+	fine, err := c.Queries.Answers(v.Context(), v.organization(), of, 5*time.Minute,
 		now.Add(-time.Hour).Truncate(5*time.Minute), now)
 	if err != nil {
 		return answering{}, err
 	}
-	coarse, err := c.Queries.Answers(v.Context(), v.organization(), destination, time.Hour,
+	coarse, err := c.Queries.Answers(v.Context(), v.organization(), of, time.Hour,
 		now.Add(-30*24*time.Hour).Truncate(time.Hour), now)
 	if err != nil {
 		return answering{}, err

@@ -253,7 +253,8 @@ type figuresBody struct {
 }
 
 // TestMetrics_countsAttempts: given two attempts of one destination and one of another, when metrics are asked for,
-// then those of both are counted, or of the one that is named.
+// then those of both are counted, or of the one that is named, or
+// with the type or reason that is.
 func TestMetrics_countsAttempts(t *testing.T) {
 	s := serve(t)
 	crm, erp := s.subscribed(t, "crm"), s.subscribed(t, "erp")
@@ -272,6 +273,9 @@ func TestMetrics_countsAttempts(t *testing.T) {
 		"?destination=crm":                   {24, 2, 1},
 		"?interval=1d&destination=" + erp.ID: {24, 1, 1},
 		lately:                               {3, 3, 2},
+		"?type=news.*":                       {24, 3, 2},
+		"?type=event.*":                      {24, 0, 0},
+		"?reason=http_status":                {24, 1, 0},
 		"?to=2026-01-02T00:00:00Z&from=2026-01-01T00:00:00Z&interval=1d": {1, 0, 0},
 	} {
 		got := into[metricsBody](t, 200, s.get(t, "/events/metrics"+query))
@@ -300,7 +304,8 @@ func TestMetrics_refusals(t *testing.T) {
 		"?from=soon":   "from",
 		"?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z":             "from",
 		"?from=2020-01-01T00:00:00Z&to=2026-01-01T00:00:00Z&interval=5m": "at most 1000 intervals",
-		"?reason=timeout": "reason",
+		"?reason=late":    "reason",
+		"?type=one%20two": "type",
 	} {
 		s.get(t, "/events/metrics"+query).refused(t, 400, "INVALID_QUERY", field)
 	}

@@ -153,6 +153,7 @@ func (s *server) attempt(t *testing.T, destination string, number, status int, b
 	attempt := delivery.RecordAttempt{
 		Organization: s.org,
 		Destination:  uuid.MustParse(destination),
+		Type:         "news.item.added",
 		Number:       number,
 		Trigger:      delivery.Automatic,
 		At:           time.Now().UTC().Truncate(time.Microsecond),

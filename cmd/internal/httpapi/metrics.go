@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
+	"carillon/aggregates/delivery"
 	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
@@ -23,13 +22,14 @@ const (
 
 // getMetrics answers GET /events/metrics.
 func (a *API) getMetrics(r *http.Request) (wire.Reply, error) {
-	q := wire.Events.ParseQuery(r, "from", "to", "interval", "destination")
+	q := wire.Events.ParseQuery(r, "from", "to", "interval", "destination", "type", "reason")
 	name := cmp.Or(q.OneOf("interval", query.IntervalNames()...), usualInterval)
 	interval := cmp.Or(query.Intervals[name], time.Hour) // of a name that is refused below
 	from, to := q.Time("from"), a.Now()
 	if asked := q.Time("to"); q.Has("to") && asked.Before(to) {
 		to = asked
 	}
+	of := query.AnswerFilter{Types: typePatterns(q), Reason: q.OneOf("reason", delivery.FailureNames()...)}
 	if err := q.Err(); err != nil {
 		return wire.Reply{}, err
 	}
@@ -51,14 +51,13 @@ func (a *API) getMetrics(r *http.Request) (wire.Reply, error) {
 	if err := q.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	var destination uuid.UUID
 	if q.Has("destination") {
 		var err error
-		if destination, err = a.destinationOfQuery(r, q.Text("destination")); err != nil {
+		if of.Destination, err = a.destinationOfQuery(r, q.Text("destination")); err != nil {
 			return wire.Reply{}, err
 		}
 	}
-	answers, err := a.Queries.Answers(r.Context(), callerOf(r).Organization, destination, interval, from, to)
+	answers, err := a.Queries.Answers(r.Context(), callerOf(r).Organization, of, interval, from, to)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -25,7 +25,7 @@ func TestGoneEndsRetries(t *testing.T) {
 	t.Parallel()
 	d := &Deliverer{Jitter: func() float64 { return 0 }}
 	for status, never := range map[int]bool{410: true, 404: false, 503: false} {
-		attempt := d.outcome(&schedule.Delivery{}, delivery.Automatic, noon,
+		attempt := d.outcome(&schedule.Delivery{Body: &Body{}}, delivery.Automatic, noon,
 			webhook.Result{StatusCode: status, FailureReason: "http_status"}, answer{})
 		if attempt.Retry.Never != never {
 			t.Errorf("%d: never again %v, want %v", status, attempt.Retry.Never, never)

@@ -130,6 +130,7 @@ func (d *Deliverer) outcome(held *schedule.Delivery, trigger delivery.Trigger, a
 	return delivery.RecordAttempt{
 		Organization: held.Organization,
 		Destination:  held.Destination,
+		Type:         bodyOf(held).Published.Type,
 		Number:       held.Attempts + 1,
 		Trigger:      trigger,
 		At:           at.UTC().Truncate(time.Microsecond),

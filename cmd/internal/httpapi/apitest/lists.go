@@ -18,15 +18,12 @@ import (
 
 // Lists returns the lists of values that the API's document may have, each as the program declares it.
 func Lists() []string {
-	failures := make([]delivery.Failure, len(delivery.Failures))
-	for i, declared := range delivery.Failures {
-		failures[i] = declared.Failure
-	}
 	statuses := []destination.Status{
 		destination.StatusEnabled, destination.StatusDisabled, destination.StatusAutoDisabled, destination.StatusDeleted,
 	}
 	return []string{
-		contract.List(failures...), contract.List(deliverystate.Statuses()...), contract.List(deliverystate.States()...),
+		contract.List(delivery.FailureNames()...), contract.List(deliverystate.Statuses()...),
+		contract.List(deliverystate.States()...),
 		contract.List(deliverystate.Names()...), contract.List(deliverystate.Reasons()...),
 		contract.List(delivery.Automatic, delivery.ManualReplay),
 		contract.List(statuses...), contract.List(statuses[:2]...), contract.List(statuses[:3]...),
