@@ -70,13 +70,10 @@ up: image ## Start Carillon, Postgres and a store cluster in containers
 	@test -e deploy/.env || (umask 077; docker run --rm '$(IMAGE)' init - >deploy/.env) || { rm -f deploy/.env; exit 1; }
 	$(COMPOSE) up
 
-# The image has the static binary and two writable directories, so nothing is fetched.
 .PHONY: image
 image: ## Build the container image (IMAGE=carillon)
-	rm -rf bin/image && mkdir -p -m 0755 bin/image/writable
-	mkdir -m 0700 bin/image/writable/data && mkdir -m 1777 bin/image/writable/tmp
-	CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -trimpath -tags image,pebblegozstd -ldflags '-s -w' -o bin/image/carillon ./cmd/carillon
-	docker build -q -f deploy/Dockerfile -t '$(IMAGE)' bin/image
+	$(call oci,bin/image.tar,$(IMAGE),$(shell $(GO) env GOARCH))
+	docker load -q -i bin/image.tar
 
 # Without debug information, the first build takes a ninth less.
 .PHONY: build
@@ -174,25 +171,40 @@ PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 
 # That of the changelog's first heading. Packages from before its release are older than it.
 VERSION = $(shell sed -n 's/^\#\# \[\(.*\)\] - [0-9-]*$$/\1/p; s/^\#\# \[\(.*\)\] - Unreleased$$/\1-dev/p' docs/changelog.md | head -n 1)
+# In archives all is of the commit's time, in one order, and root's.
+MADE_AT = $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
+TAR     = tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(MADE_AT)
+LINUX   = $(patsubst linux/%,%,$(filter linux/%,$(PLATFORMS)))
+
+# Writes the OCI archive $(1) with the image $(2) for the architectures $(3).
+define oci
+	@set -eu; umask 022; rm -rf bin/image; for arch in $(3); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch GOFLAGS= $(GO) build -trimpath -tags image,pebblegozstd -ldflags '-s -w' \
+			-o bin/image/$$arch ./cmd/carillon; set -- "$$@" $$arch=$(CURDIR)/bin/image/$$arch; \
+	done; \
+	SOURCE_DATE_EPOCH=$(MADE_AT) GOFLAGS= $(GO) run -C .ci/tools/image . $(CURDIR)/bin/image/oci '$(2)' "$$@"; \
+	$(TAR) -C bin/image/oci -cf $(1) .
+endef
+
 .PHONY: dist
-dist: ## Build a tarball, packages, checksums (SIGN_KEY=…)
+dist: ## Build tarball, packages, image, checksums (SIGN_KEY=…)
 	rm -rf bin/dist
 	@set -eu; umask 022; for platform in $(PLATFORMS); do \
 		os=$${platform%/*}; arch=$${platform#*/}; to=bin/dist/$$os-$$arch; mkdir -p $$to/carillon; \
 		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -buildvcs=true -ldflags '-s -w' -o $$to/carillon/carillon ./cmd/carillon; \
 		cp LICENSE $$to/carillon; [ $$os != linux ] || cp deploy/carillon.service deploy/carillon.env $$to/carillon; \
 		CGO_ENABLED=0 GOFLAGS=-trimpath $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$to/carillon/sbom.cdx.json $$to/carillon/carillon; \
-		tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C $$to -c carillon | \
-			gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; \
+		$(TAR) -C $$to -c carillon | gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; \
 		if [ $$os = linux ]; then \
 			sed -i s:/usr/local/bin:/usr/bin: $$to/carillon/carillon.service; \
-			export ARCH=$$arch FROM=$$to/carillon SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PACKAGE=$(VERSION); \
+			export ARCH=$$arch FROM=$$to/carillon SOURCE_DATE_EPOCH=$(MADE_AT) PACKAGE=$(VERSION); \
 			for kind in deb rpm; do \
 				GOFLAGS=-trimpath $(GO) run $(NFPM) package --config deploy/package/nfpm.yaml --packager $$kind \
 					--target bin/dist/carillon-$$arch.$$kind; \
 			done; \
 		fi; rm -r $$to; \
 	done
+	$(if $(LINUX),$(call oci,bin/dist/carillon-image.tar,carillon:$(VERSION),$(LINUX)))
 	cd bin/dist && sha256sum carillon-* >SHA256SUMS && cat SHA256SUMS
 	@$(MAKE) sign
 
@@ -296,6 +308,7 @@ tidy:
 	$(GO) mod tidy -diff
 	cd .ci/tools && $(GO) mod tidy -diff
 	cd .ci/tools/chart && $(GO) mod tidy -diff
+	cd .ci/tools/image && $(GO) mod tidy -diff
 
 # Compares with the state before, not with the last commit, so that it can be run at any time.
 .PHONY: fresh

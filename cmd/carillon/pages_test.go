@@ -45,7 +45,7 @@ func pages(t *testing.T) map[string]string {
 		"deploy/*.yaml",
 		"deploy/*.env",
 		"deploy/*.service",
-		"deploy/Dockerfile",
+		".ci/tools/image/*.go",
 	} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(names) == 0 {
