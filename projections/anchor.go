@@ -160,10 +160,7 @@ func (r *Runner) replace(ctx context.Context, s *session, m ReadModel, why strin
 			return err
 		}
 	}
-	if err := r.rebuild(ctx, m, s, nil); err != nil {
-		return err
-	}
-	return s.reload(ctx)
+	return r.rebuildFor(ctx, s, m)
 }
 
 // reload reads the checkpoint after a rebuild for this session, which has moved the epoch.

@@ -99,6 +99,43 @@ func (r *Runner) mendDamaged(
 
 func (r *Runner) mend(ctx context.Context, s *session, m ReadModel, why string, log *slog.Logger) error {
 	log.Error("read model damaged, rebuilt beside what is left of it", "why", why)
+	return r.rebuildFor(ctx, s, m)
+}
+
+// claim builds a read model beside the tables of another version of the program, and takes their place, when a process
+// starts. If a process of the other version runs, it stands by from then on, and remakes its tables when it is alone.
+func (r *Runner) claim(ctx context.Context, c consumer, log *slog.Logger) error {
+	if c.model == nil {
+		return nil
+	}
+	found, there, err := loadCheckpoint(ctx, r.Pool, c.name)
+	if err != nil || !there || c.model.made(found.fingerprint) {
+		return err
+	}
+	if r.Identity != nil {
+		if v, err := r.compareStore(ctx, found); err != nil || v.why != "" {
+			return err // reconcile builds it
+		}
+	}
+	log.Info("rebuilding the read model; that of another version serves until then")
+	err = r.Rebuild(ctx, *c.model, nil)
+	if _, leftOut := errors.AsType[*LeftOutError](err); leftOut {
+		return nil
+	}
+	return err
+}
+
+// remake does so for a process that has the lock.
+func (r *Runner) remake(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
+	if c.model == nil || c.model.made(s.fingerprint) {
+		return nil
+	}
+	log.Info("rebuilding the read model; that of another version serves until then")
+	return r.rebuildFor(ctx, s, *c.model)
+}
+
+// rebuildFor rebuilds the session's read model, without what can't be carried over.
+func (r *Runner) rebuildFor(ctx context.Context, s *session, m ReadModel) error {
 	var leftOut *LeftOutError
 	if err := r.rebuild(ctx, m, s, nil); err != nil && !errors.As(err, &leftOut) {
 		return err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -76,6 +77,27 @@ func checkReleased(ctx context.Context, pool *pgxpool.Pool) error {
 			"start the last version that has all steps with it once, then this one", step, firstStep)
 	}
 	return nil
+}
+
+// CheckVersion refuses a version of this program, as in "1.1.0" or "1.1.0-dev", if a later one requires a newer one.
+func CheckVersion(ctx context.Context, pool *pgxpool.Pool, version string) error {
+	var known bool
+	err := pool.QueryRow(ctx, "SELECT to_regclass('carillon.required_versions') IS NOT NULL").Scan(&known)
+	if err != nil || !known {
+		return err
+	}
+	var required, why string
+	err = pool.QueryRow(ctx, `SELECT version, why FROM carillon.required_versions
+		WHERE string_to_array(version, '.')::int[] > string_to_array(split_part($1, '-', 1), '.')::int[]
+		ORDER BY string_to_array(version, '.')::int[] DESC LIMIT 1`, version).Scan(&required, &why)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("this is version %s, and the database was used by %s, after which no older one can run on it (%s): "+
+		"start %s or a newer one, or restore a backup from before", version, required, why, required)
 }
 
 // SchemaDigest returns a digest of Migrate's tables and of the schemas of read models.

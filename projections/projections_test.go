@@ -227,24 +227,34 @@ func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// A read model of another version, or with another schema, is built again.
+// twice is count, of another version.
+func twice(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+	return errors.Join(count(ctx, tx, batch), count(ctx, tx, batch))
+}
+
+// A read model of another version, or with another schema, is built again, beside the one that is read until then.
 func TestAnotherVersion_rebuilds(t *testing.T) {
-	twice, other := tally, tally
-	twice.Version = 2
-	twice.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-		return errors.Join(count(ctx, tx, batch), count(ctx, tx, batch))
-	}
+	next, other := tally, tally
+	next.Version, next.Project = 2, twice
 	other.Schema += "CREATE TABLE more (x int);"
 	for name, of := range map[string]struct {
 		model  projections.ReadModel
 		tables int
 		counts int
-	}{"version": {twice, 1, 2}, "schema": {other, 2, 1}} {
+	}{"version": {next, 1, 2}, "schema": {other, 2, 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			stream := eventstore.StreamName("thing", uuid.New())
 			progress, stop := w.project(tally)
 			w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+			must.OK(t, stop())
+			held := of.model
+			held.Project = slow(nil).Project
+			_, stop = w.project(held)
+			w.status("it is being built", func(s projections.Status) bool { return s.BuildTo > 0 && !s.Has(held) })
+			if got := w.count(stream); got != 1 {
+				t.Errorf("meanwhile it counts %d, want the 1 of before", got)
+			}
 			must.OK(t, stop())
 			w.project(of.model)
 			for tables := 0; tables != of.tables || w.count(stream) != of.counts; {
@@ -252,6 +262,27 @@ func TestAnotherVersion_rebuilds(t *testing.T) {
 					Scan(&tables))
 			}
 		})
+	}
+}
+
+// Of two versions that run at once, the one that was started last has its tables; the other one takes over when it ends.
+func TestTwoVersionsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	newer := tally
+	newer.Version, newer.Project = 2, twice
+	stream := eventstore.StreamName("thing", uuid.New())
+	progress, _ := w.project(tally)
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	progress, stop := w.project(newer)
+	w.status("the newer version has its tables", func(s projections.Status) bool { return s.Has(newer) })
+	w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)
+	if got := w.count(stream); got != 4 {
+		t.Errorf("the newer version counts %d, want 4", got)
+	}
+	must.OK(t, stop())
+	w.status("the older version has its tables", func(s projections.Status) bool { return s.Has(tally) })
+	if got := w.count(stream); got != 2 {
+		t.Errorf("the older version counts %d, want 2", got)
 	}
 }
 

@@ -59,6 +59,9 @@ func (m ReadModel) begin(batch []eventstore.Recorded) func(context.Context, pgx.
 	return func(ctx context.Context, tx pgx.Tx) error { return m.Project(ctx, tx, batch) }
 }
 
+// made reports whether the tables with this fingerprint are those of this version of the read model.
+func (m ReadModel) made(tables string) bool { return tables == fingerprint(m.ddl()) }
+
 // ddl makes the tables. Its fingerprint identifies read models made by another version of the program.
 func (m ReadModel) ddl() string {
 	if m.Version <= 1 {

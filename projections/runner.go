@@ -110,12 +110,21 @@ func (r *Runner) React(ctx context.Context, fresh func(*Tables) eventstore.Proce
 func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 	pause := minPause
 	var mended time.Time // when it was last rebuilt because it was damaged
+	claimed := false
 	for {
 		c := fresh()
 		log := r.Log.With("consumer", c.name)
 		reached, done := r.Reach.While(ctx)
 		started := time.Now()
-		err := panics.Catch("consumer "+c.name, func() error { return r.runSession(reached, c, log, &mended) })
+		err := panics.Catch("consumer "+c.name, func() error {
+			if !claimed {
+				if err := r.claim(reached, c, log); err != nil {
+					return err
+				}
+				claimed = true
+			}
+			return r.runSession(reached, c, log, &mended)
+		})
 		done()
 		switch {
 		case errors.Is(err, eventstore.ErrUndecodable):
@@ -131,6 +140,9 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		if time.Since(started) > maxPause {
 			pause = minPause
 		}
+		if errors.Is(err, errFenced) && c.model != nil && r.replaced(ctx, *c.model) {
+			pause = maxPause // the process that has claimed the read model takes the lock meanwhile
+		}
 		pause = min(pause, longest(err))
 		log.Warn("consumer interrupted, starting again from its checkpoint", "pause", pause, "error", err)
 		select {
@@ -140,6 +152,12 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		}
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// replaced reports whether a read model has the tables of another version.
+func (r *Runner) replaced(ctx context.Context, m ReadModel) bool {
+	found, there, err := loadCheckpoint(ctx, r.Pool, m.Name)
+	return err == nil && there && !m.made(found.fingerprint)
 }
 
 // longest is the longest pause after an error.
@@ -153,13 +171,16 @@ func longest(err error) time.Duration {
 
 // runSession runs the consumer while it holds its lock, until something breaks.
 func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, mended *time.Time) error {
-	s, err := r.openSession(ctx, c.name, c.schema)
+	s, err := r.openSession(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.lock.Release()
 	defer c.abort()
 	if err = r.reconcile(ctx, s, c, log); err == nil {
+		err = r.remake(ctx, s, c, log)
+	}
+	if err == nil {
 		err = r.mendMissing(ctx, s, c, log)
 	}
 	if err == nil {

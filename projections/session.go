@@ -72,18 +72,18 @@ type session struct {
 }
 
 // openSession waits until the lock of the name is free, takes it, fences earlier holders, and prepares the schema.
-func (r *Runner) openSession(ctx context.Context, name, ddl string) (*session, error) {
-	lock, err := r.Locks.Acquire(ctx, consumerLock(name))
+func (r *Runner) openSession(ctx context.Context, c consumer) (*session, error) {
+	lock, err := r.Locks.Acquire(ctx, consumerLock(c.name))
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	s := &session{
-		writer: writer{r.Pool, name},
+		writer: writer{r.Pool, c.name},
 		lock:   lock,
 		locks:  r.Locks,
-		name:   name,
+		name:   c.name,
 	}
-	if err := s.takeOver(ctx, ddl); err != nil {
+	if err := s.takeOver(ctx, c); err != nil {
 		lock.Release()
 		return nil, err
 	}
@@ -92,10 +92,10 @@ func (r *Runner) openSession(ctx context.Context, name, ddl string) (*session, e
 
 // takeOver moves the epoch, so that the previous holder of the lock writes nothing more. Its transaction in progress is
 // waited for, and ended if it waits for its client.
-func (s *session) takeOver(ctx context.Context, ddl string) error {
+func (s *session) takeOver(ctx context.Context, c consumer) error {
 	const lockNotAvailable = "55P03"
 	for {
-		err := s.inTransaction(ctx, func(tx pgx.Tx) error { return s.prepare(ctx, tx, ddl) })
+		err := s.inTransaction(ctx, func(tx pgx.Tx) error { return s.prepare(ctx, tx, c) })
 		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != lockNotAvailable {
 			return err
 		}
@@ -110,9 +110,8 @@ func (s *session) takeOver(ctx context.Context, ddl string) error {
 	}
 }
 
-// prepare moves the epoch, and makes the tables if they are missing or of another version. An event that stopped the
-// consumer is tried again.
-func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
+// prepare moves the epoch, and makes missing tables. An event that stopped the consumer is tried again.
+func (s *session) prepare(ctx context.Context, tx pgx.Tx, c consumer) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '1s'"); err != nil {
 		return err
 	}
@@ -123,20 +122,20 @@ func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 		return err
 	}
-	return s.prepareSchema(ctx, tx, ddl)
+	return s.prepareSchema(ctx, tx, c)
 }
 
-// prepareSchema makes the read model's tables, again if they were made with another DDL.
-func (s *session) prepareSchema(ctx context.Context, tx pgx.Tx, ddl string) error {
+// prepareSchema makes the consumer's tables. Those of another version stay if they are a read model's, see remake.
+func (s *session) prepareSchema(ctx context.Context, tx pgx.Tx, c consumer) error {
 	found, there, err := loadCheckpoint(ctx, tx, s.name)
 	switch {
 	case err != nil:
 		return err
-	case there && found.fingerprint == fingerprint(ddl):
+	case there && (c.model != nil || found.fingerprint == fingerprint(c.schema)):
 		s.checkpoint = found
 		return nil
 	}
-	return s.begin(ctx, tx, ddl)
+	return s.begin(ctx, tx, c.schema)
 }
 
 // begin makes the read model's tables again, empty, with a checkpoint at the start.
@@ -162,7 +161,7 @@ func (s *session) begin(ctx context.Context, tx pgx.Tx, ddl string) error {
 // EnsureSchema makes the tables of a read model that has none yet, so that it can be read, empty, before its runner has
 // begun. An existing one is not changed.
 func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
-	name, ddl := m.Name, m.ddl()
+	name := m.Name
 	for {
 		there := false
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -176,7 +175,7 @@ func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
 			}
 			s := &session{writer: writer{pool, name}, name: name}
 			there = true
-			return s.prepareSchema(ctx, tx, ddl)
+			return s.prepareSchema(ctx, tx, consumer{model: &m, schema: m.ddl()})
 		})
 		if err != nil {
 			return fmt.Errorf("read model %s: %w", name, err)

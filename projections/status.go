@@ -23,6 +23,7 @@ type Status struct {
 	Process   string // which runs it, as sessionlock.Process calls it; empty: none does
 	Stranger  string // the session that holds its lock and is not of the product; empty: none does
 
+	tables     string // the fingerprint of a read model's
 	Outdated   string // why its rows, which serve, are not made of the present event store; empty if they are
 	Incomplete bool   // there was nothing to serve when it began, and it is not at the head of that time yet
 	Built      int64  // how far it is rebuilt, as a commit position
@@ -30,6 +31,9 @@ type Status struct {
 
 	Verified *Verification // the last one since it was built. Optional.
 }
+
+// Has reports whether the tables are those of a read model as this program has it, and not of another version.
+func (s Status) Has(m ReadModel) bool { return m.made(s.tables) }
 
 // unnamed is a process of a version that gave its sessions no name.
 const unnamed = "a process of an older version"
@@ -40,7 +44,7 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projection status: %w", err)
 	}
-	rows, err := pool.Query(ctx, `SELECT name, commit, prepare, events, updated_at, coalesce(stopped, ''),
+	rows, err := pool.Query(ctx, `SELECT name, fingerprint, commit, prepare, events, updated_at, coalesce(stopped, ''),
 		coalesce(outdated, ''), incomplete,
 		coalesce(built, 0), coalesce(build_to, 0),
 		at, coalesce(sample, 0), coalesce(rows, 0), coalesce(differing, 0), differences
@@ -54,8 +58,8 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 			v               Verification
 			at              *time.Time
 		)
-		err = row.Scan(&s.Name, &commit, &prepare, &s.Events, &s.UpdatedAt, &s.Stopped, &s.Outdated, &s.Incomplete, &s.Built,
-			&s.BuildTo, &at, &v.Sample, &v.Rows, &v.Differing, &v.Differences)
+		err = row.Scan(&s.Name, &s.tables, &commit, &prepare, &s.Events, &s.UpdatedAt, &s.Stopped, &s.Outdated,
+			&s.Incomplete, &s.Built, &s.BuildTo, &at, &v.Sample, &v.Rows, &v.Differing, &v.Differences)
 		if at != nil {
 			v.At, s.Verified = *at, &v
 		}

@@ -141,7 +141,7 @@ func (b *rebuild) align(ctx context.Context, tx pgx.Tx) error {
 	switch {
 	case err != nil:
 		return err
-	case !there || held.fingerprint != fingerprint(b.model.ddl()):
+	case !there || !b.model.made(held.fingerprint):
 		return errors.New("another version of the program has made the read model")
 	case held.outdated != "" || held.incomplete:
 		return errors.New("the read model is being built; verify it when that is done")

@@ -13,92 +13,177 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/must"
+	"carillon/projections/pgtest"
 )
 
 // releaseBefore is upgraded from as long as no release has a tag. It is the oldest commit that may be rolled back to:
 // older ones have other homes of data keys.
 const releaseBefore = "7b4723de7493db903a46cd6de66b3a6b63e7791d"
 
-// succession is a data directory and a Postgres on which one program after the other serves.
+const this = "bin/carillon" // the program of this commit
+
+// succession is a data directory and a Postgres on which programs serve, one after the other or two at once.
 type succession struct {
 	workplace
 	*inbox
 
 	key, path string // of the destination
 	data      string
-	flags     string // by which commands find the server
-	stop      func()
-	published int
+	database  string
+	flags     string // by which commands find the server that was started last
+	stop      func() // of that server
+	secrets   string
+	published atomic.Int64
 }
 
-// TestUpgradeAndRollback runs the release before, this program, the release before again, and this program again on one
-// installation: each reads what was written before and delivers what was left, and all deliveries arrive once.
+// TestUpgradeAndRollback upgrades each release before to this program, and rolls it back. All deliveries arrive once.
 func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
-	i := &succession{workplace: newWorkplace(t)}
-	before := i.buildReleaseBefore()
-	i.inbox = newInbox(t)
+	for _, release := range releases(t) {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			before := build(t, release)
+			t.Run("in turn", func(t *testing.T) { newSuccession(t).inTurn(before) })
+			if release != releaseBefore { // it takes tables back from a process that has claimed them
+				t.Run("at once", func(t *testing.T) { newSuccession(t).atOnce(before) })
+			}
+		})
+	}
+}
+
+// releases are those that this commit follows.
+func releases(t *testing.T) []string {
+	t.Helper()
+	git := func(args ...string) string {
+		command := exec.CommandContext(t.Context(), "git", args...)
+		command.Dir = root
+		out, err := command.Output()
+		if err != nil {
+			t.Skipf("git %q: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if git("rev-parse", "--is-shallow-repository") != "false" {
+		t.Skip("the history is not here")
+	}
+	tags := strings.Fields(git("tag", "--list", "v[1-9]*", "--merged", "HEAD", "--no-contains", "HEAD"))
+	if len(tags) == 0 {
+		return []string{releaseBefore}
+	}
+	return tags
+}
+
+// build builds a release as make build does, so that the next run finds what is compiled in Go's cache.
+func build(t *testing.T, release string) (program string) {
+	t.Helper()
+	dir := t.TempDir()
+	program = filepath.Join(dir, "carillon")
+	const script = `git archive --output "$2/source.tar" "$1"
+		cd "$2"; tar -xf source.tar; CGO_ENABLED=0 go build -trimpath -o "$3" ./cmd/carillon`
+	//nolint:gosec // of this test
+	command := exec.CommandContext(t.Context(), "sh", "-e", "-c", script, "sh", release, dir, program)
+	command.Dir = root
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v: %s", release, err, out)
+	}
+	return program
+}
+
+func newSuccession(t *testing.T) *succession {
+	t.Helper()
+	i := &succession{workplace: newWorkplace(t), inbox: newInbox(t), database: pgtest.URL(t)}
 	i.data = filepath.Join(i.dir, "data")
-	i.env = append(i.env, "CARILLON_DATA_DIR="+i.data, "CARILLON_EGRESS_CA="+i.authority,
+	i.env = append(i.env, "CARILLON_DATA_DIR="+i.data, "CARILLON_DATABASE_URL="+i.database, "CARILLON_EGRESS_CA="+i.authority,
 		"CARILLON_DELIVERY_RETRY_SCHEDULE="+strings.Repeat("1s,", 49)+"1s")
-	const this = "bin/carillon"
-	secrets := ""
+	return i
+}
+
+// inTurn has the programs serve one after the other: each reads what was written before and delivers what was left.
+func (i *succession) inTurn(before string) {
 	for turn, program := range []string{before, this, before, this} {
 		i.start(program)
-		header := fmt.Sprint("turn ", turn)
-		settings := fmt.Sprintf(`{"name":"CRM","config":{"url":%q,"headers":{"x-turn":%q}}}`, i.address, header)
-		if turn == 0 {
-			ask(t, i.key, http.MethodPut, i.path, settings, http.StatusCreated)
-			ask(t, i.key, http.MethodPost, i.path+"/subscriptions", `{"eventTypes":["*"],"scopeKind":"all"}`,
-				http.StatusCreated)
-			secrets = ask(t, i.key, http.MethodGet, i.path+"/secrets", "", http.StatusOK)
-		}
-		if got := ask(t, i.key, http.MethodGet, i.path+"/secrets", "", http.StatusOK); got != secrets {
-			t.Errorf("turn %d: the secrets are %s, want %s", turn, got, secrets)
-		}
+		i.change(fmt.Sprint("turn ", turn))
 		i.delivered()
-		ask(t, i.key, http.MethodPatch, i.path, settings, http.StatusOK)
-		i.publish(10)
-		i.delivered()
-		if got := i.lastHeader(); got != header {
-			t.Errorf("turn %d: the receiver got x-turn %q", turn, got)
-		}
 		if program == this {
 			i.verify()
 		}
-		i.leaveOne()
+		i.leaveSome()
+	}
+	database := must.Get(pgx.Connect(i.Context(), i.database))(i)
+	must.Get(database.Exec(i.Context(), "INSERT INTO carillon.required_versions VALUES ('99.0.0', 'a test')"))(i)
+	must.OK(i, database.Close(i.Context()))
+	out, err := i.command(this + " serve --dev").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "start 99.0.0 or a newer one") {
+		i.Errorf("ruled out by 99.0.0: %v, %s", err, out)
 	}
 }
 
-// buildReleaseBefore builds the release before this commit, and returns the program.
-func (i *succession) buildReleaseBefore() (program string) {
+// atOnce has the programs serve on one event store, each beside the other and then alone, while events are published.
+func (i *succession) atOnce(before string) {
+	store := nodetest.Listen(i, node.Config{Dir: filepath.Join(i.dir, "store")})
+	i.env = append(i.env, "CARILLON_EVENTSTORE_URL=esdb://"+store+"?tls=false")
+	i.start(before)
+	i.change("first")
+	for turn, program := range []string{this, before, this} {
+		older, stopOlder := i.flags, i.stop
+		i.underLoad([]string{older}, func() { i.start(program) })
+		i.underLoad([]string{older, i.flags}, func() { i.change(fmt.Sprint("turn ", turn)) })
+		i.ready(older)
+		i.underLoad([]string{i.flags}, stopOlder)
+		i.delivered()
+		i.ready(i.flags)
+		if program == this {
+			i.verify()
+		}
+	}
+}
+
+// change reads the secrets of the destination, which the first server makes, and changes a header.
+func (i *succession) change(header string) {
 	i.Helper()
-	source, program := filepath.Join(i.dir, "before"), filepath.Join(i.dir, "bin/before")
-	const script = `[ "$(git rev-parse --is-shallow-repository)" = false ] || exit 3
-		release=$(git describe --tags --match 'v*' --abbrev=0 HEAD^ 2>/dev/null) || release=$1
-		mkdir "$2"; git archive --output "$2/source.tar" "$release"; tar -C "$2" -xf "$2/source.tar"`
-	archive := exec.CommandContext(i.Context(), "sh", "-e", "-c", script, "sh", releaseBefore, source)
-	archive.Dir = root
-	switch out, err := archive.CombinedOutput(); {
-	case err != nil && archive.ProcessState.ExitCode() == 3:
-		i.Skip("the history is not here")
-	case err != nil:
-		i.Fatalf("the release before: %v: %s", err, out)
+	settings := fmt.Sprintf(`{"name":"CRM","config":{"url":%q,"headers":{"x-turn":%q}}}`, i.address, header)
+	if i.secrets == "" {
+		ask(i.T, i.key, http.MethodPut, i.path, settings, http.StatusCreated)
+		ask(i.T, i.key, http.MethodPost, i.path+"/subscriptions", `{"eventTypes":["*"],"scopeKind":"all"}`, http.StatusCreated)
+		i.secrets = ask(i.T, i.key, http.MethodGet, i.path+"/secrets", "", http.StatusOK)
 	}
-	// As make build does: the next run finds what is compiled in Go's cache.
-	arguments := []string{"build", "-trimpath", "-o", program, "./cmd/carillon"}
-	build := exec.CommandContext(i.Context(), "go", arguments...) //nolint:gosec // of this test
-	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		i.Fatalf("build the release before: %v: %s", err, out)
+	if got := ask(i.T, i.key, http.MethodGet, i.path+"/secrets", "", http.StatusOK); got != i.secrets {
+		i.Errorf("%s: the secrets are %s, want %s", header, got, i.secrets)
 	}
-	return program
+	ask(i.T, i.key, http.MethodPatch, i.path, settings, http.StatusOK)
+	i.publish(10, i.flags)
+	apitest.Eventually(i, "the receiver gets x-turn "+header, func() bool { return i.lastHeader() == header })
+}
+
+// underLoad publishes events by servers while something happens.
+func (i *succession) underLoad(flags []string, do func()) {
+	var over atomic.Bool
+	var load sync.WaitGroup
+	load.Go(func() {
+		for batch := 0; !over.Load(); batch++ {
+			i.publish(20, flags[batch%len(flags)])
+		}
+	})
+	defer load.Wait()
+	defer over.Store(true)
+	do()
+}
+
+// ready checks that a server is ready: no consumer has stopped.
+func (i *succession) ready(flags string) {
+	i.Helper()
+	apitest.Eventually(i, "the server is ready", func() bool { return i.command(this+" status"+flags).Run() == nil })
 }
 
 // start has a program serve, and waits until it is ready.
@@ -106,20 +191,20 @@ func (i *succession) start(program string) {
 	i.Helper()
 	api, admin, stop := i.serve(program + " serve --dev")
 	i.stop, i.flags = stop, " --admin-addr "+admin
-	apitest.Eventually(i, "the server is ready", func() bool {
-		return i.command("bin/carillon status"+i.flags).Run() == nil
-	})
+	i.ready(i.flags)
 	i.key = must.Get(dev.ReadKey(i.data))(i)
 	i.path = "http://" + api + "/events/destinations/crm"
 }
 
-// publish publishes n events.
-func (i *succession) publish(n int) {
-	i.Helper()
+// publish publishes n events by a server.
+func (i *succession) publish(n int, flags string) {
 	event := fmt.Sprintf(`{"type":"factcheck.status.changed","source":"/f","subject":"c-1","organizationId":%q,`+
 		`"data":{"id":"c-1","status":"queued"}}`, app.DevelopmentOrganization)
-	i.run("yes '" + event + "' | head -n " + fmt.Sprint(n) + " | bin/carillon publish -" + i.flags)
-	i.published += n
+	out, err := i.command(fmt.Sprintf("yes '%s' | head -n %d | %s publish -%s", event, n, this, flags)).CombinedOutput()
+	if err != nil {
+		i.Errorf("publish: %v: %s", err, out)
+	}
+	i.published.Add(int64(n))
 }
 
 // delivered waits until all deliveries are succeeded, and checks that each was received once.
@@ -129,12 +214,12 @@ func (i *succession) delivered() {
 	apitest.Eventually(i, "all is delivered", func() bool {
 		text := ask(i.T, i.key, http.MethodGet, i.path+"/deliveries?status=succeeded", "", http.StatusOK)
 		must.OK(i, json.Unmarshal([]byte(text), &answer))
-		return answer.Data.Total == i.published
+		return answer.Data.Total == int(i.published.Load())
 	})
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.received) != i.published {
-		i.Errorf("%d of %d deliveries were received", len(i.received), i.published)
+	if published := int(i.published.Load()); len(i.received) != published {
+		i.Errorf("%d of %d deliveries were received", len(i.received), published)
 	}
 	for id, times := range i.received {
 		if times != 1 {
@@ -146,8 +231,8 @@ func (i *succession) delivered() {
 // verify seals the log, and compares all read models with it.
 func (i *succession) verify() {
 	i.Helper()
-	i.run("bin/carillon audit seal" + i.flags)
-	i.run("bin/carillon audit verify")
+	i.run(this + " audit seal" + i.flags)
+	i.run(this + " audit verify")
 	for _, model := range app.ReadModels() {
 		apitest.Eventually(i, model.Name+" is verified", func() bool { // it may not be complete yet
 			out, err := i.command("bin/carillon projections verify " + model.Name + i.flags).CombinedOutput()
@@ -159,11 +244,11 @@ func (i *succession) verify() {
 	}
 }
 
-// leaveOne stops the server while a delivery waits to be tried again.
-func (i *succession) leaveOne() {
+// leaveSome stops the server while deliveries wait to be tried again.
+func (i *succession) leaveSome() {
 	i.Helper()
 	i.refuse(true)
-	i.publish(1)
+	i.publish(100, i.flags)
 	apitest.Eventually(i, "the receiver has refused it", i.hasRefused)
 	i.stop()
 	i.refuse(false)

@@ -196,6 +196,9 @@ func (s *stores) makeTables(ctx context.Context) error {
 	if err := s.locks.Open(ctx); err != nil {
 		return err
 	}
+	if err := projections.CheckVersion(ctx, s.pool, Version); err != nil { // before anything is written
+		return err
+	}
 	if err := projections.Migrate(ctx, s.pool); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/projections"
 )
 
 // errFull names the repair for the operator.
@@ -30,15 +31,20 @@ func (s *servers) ready(ctx context.Context) map[string]error {
 	components["data keys"] = s.stores.keysReady()
 	statuses, err := s.readModels.statuses(ctx)
 	components["postgres"] = err
-	ours := map[string]bool{}
+	ours, models := map[string]bool{}, map[string]projections.ReadModel{}
 	for _, c := range consumers() {
 		ours[c.name] = true
+	}
+	for _, m := range ReadModels() {
+		models[m.Name] = m
 	}
 	for _, c := range statuses {
 		switch vacant := s.readModels.vacancies.vacant(c); {
 		case c.Stopped != "":
 			components["projection "+c.Name] = errors.New(c.Stopped)
 		case !ours[c.Name]: // of another version
+		case models[c.Name].Name != "" && !c.Has(models[c.Name]):
+			components["projection "+c.Name] = adminapi.Unready("its tables are of another version of Carillon")
 		case c.Stranger != "":
 			components["projection "+c.Name] = adminapi.Unready(
 				"its lock is held by a session that is not Carillon's: " + c.Stranger)
