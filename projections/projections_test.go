@@ -265,7 +265,7 @@ func TestAnotherVersion_rebuilds(t *testing.T) {
 	}
 }
 
-// Of two versions that run at once, the one that was started last has its tables; the other one takes over when it ends.
+// Of two versions that run at once, that which was started last has its tables, and then the other one.
 func TestTwoVersionsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	newer := tally
