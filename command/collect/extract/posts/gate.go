@@ -143,7 +143,6 @@ func (r *reader) selectDates() {
 
 // keep reports whether a date is an event's, and notes the reason.
 func (r *reader) keep(d *date) bool {
-	around := r.contextOf(d.from)
 	if !r.budget.Work(100 + 10*len(r.clocks)) {
 		return false
 	}
@@ -151,7 +150,7 @@ func (r *reader) keep(d *date) bool {
 		d.wrong = r.limit(*d)
 	}
 	if d.wrong == "" {
-		d.wrong = r.weigh(d, around)
+		d.wrong = r.weigh(d, r.contextOf(d.from))
 	}
 	if d.wrong != "" {
 		r.pass(*d, d.wrong)
@@ -174,8 +173,8 @@ func (r *reader) limit(d date) string {
 		words := " " + strings.Join(before, " ") + " "
 		ends := func(l lexicon) (string, bool) {
 			for _, phrase := range l {
-				if p := strings.TrimSuffix(phrase, "|"); strings.HasSuffix(words, " "+p+" ") {
-					return p, true
+				if strings.HasSuffix(words, phrase) {
+					return strings.TrimSpace(phrase), true
 				}
 			}
 			return "", false

@@ -11,9 +11,19 @@ func phrases(lists ...string) lexicon {
 	var all lexicon
 	for _, list := range lists {
 		for phrase := range strings.SplitSeq(list, ",") {
-			if phrase = strings.Join(strings.Fields(phrase), " "); phrase != "" {
-				all = append(all, phrase)
+			phrase = strings.Join(strings.Fields(phrase), " ")
+			if phrase == "" {
+				continue
 			}
+			within, inWords := strings.CutPrefix(phrase, "~")
+			needle, whole := strings.CutSuffix(within, "|")
+			if !inWords {
+				needle = " " + needle
+			}
+			if whole {
+				needle += " "
+			}
+			all = append(all, needle)
 		}
 	}
 	return all
@@ -21,18 +31,9 @@ func phrases(lists ...string) lexicon {
 
 // find returns the phrase of the lexicon in a text of [identity.Words] between two spaces.
 func (l lexicon) find(words string) (string, bool) {
-	for _, phrase := range l {
-		needle := phrase
-		if whole, ok := strings.CutSuffix(needle, "|"); ok {
-			needle = whole + " "
-		}
-		if within, ok := strings.CutPrefix(needle, "~"); ok {
-			needle = within
-		} else {
-			needle = " " + needle
-		}
+	for _, needle := range l {
 		if strings.Contains(words, needle) {
-			return strings.Trim(phrase, "~|"), true
+			return strings.TrimSpace(needle), true
 		}
 	}
 	return "", false

@@ -80,6 +80,11 @@ func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 		contexts:   map[int]context{},
 	}
 	r.words = r.text.tokens()
+	if len(r.findDates()) == 0 {
+		return nil, nil
+	}
+	r.text.hide()
+	r.words = r.text.tokens()
 	r.dates = r.findDates()
 	r.clocks = r.findClocks()
 	r.joinRanges()

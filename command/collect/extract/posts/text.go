@@ -46,8 +46,13 @@ func newText(raw string) *text {
 		shown = strings.ReplaceAll(shown, `\n`, "\n")
 	}
 	shown = strings.ReplaceAll(shown, string(mask), " ")
-	hidden := []byte(shown)
-	priced := price.MatchString(shown)
+	return &text{shown: shown, masked: shown}
+}
+
+// hide masks what must not be read, which takes longer than to look for dates.
+func (t *text) hide() {
+	hidden := []byte(t.shown)
+	t.priced = price.Match(hidden)
 	for _, re := range unread {
 		for _, at := range re.FindAllIndex(hidden, -1) {
 			if dateLike.Match(hidden[at[0]:at[1]]) {
@@ -60,7 +65,7 @@ func newText(raw string) *text {
 			}
 		}
 	}
-	return &text{shown: shown, masked: string(hidden), priced: priced}
+	t.masked = string(hidden)
 }
 
 // token is a word, a number or a sign.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"carillon/command/collect"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/posts"
 	"carillon/command/collect/identity"
@@ -48,15 +49,21 @@ func (m *mapper) lists() (found []*candidate.Candidate) {
 	left := maxRows
 	taken := map[*html.Node]bool{}
 	for _, l := range f.lists {
-		if left -= len(l.rows); left < 0 || m.budget.Err() != nil {
+		if left == 0 || m.budget.Err() != nil {
 			break
 		}
+		rows := len(l.rows)
+		l.rows = l.rows[:min(rows, left)]
+		left -= len(l.rows)
 		if slices.ContainsFunc(l.rows, func(row *html.Node) bool { return taken[row] }) {
 			continue // a list is in it
 		}
 		events := m.listed(l)
 		if len(events) == 0 {
 			continue
+		}
+		if len(l.rows) < rows {
+			m.notes.Add(collect.NoteTruncated, "lists without markup are read up to %d rows; the rest is left out", maxRows)
 		}
 		found = append(found, events...)
 		for at := l.rows[0].Parent; at != nil; at = at.Parent {
@@ -122,7 +129,10 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 	title := ""
 	dated, sure, years, rising := 0, false, true, true
 	last := m.page.Window.Month()
-	for _, n := range l.rows {
+	for i, n := range l.rows {
+		if dated+len(l.rows)-i < minRows {
+			return nil
+		}
 		r, ok := m.row(n, in)
 		if !ok {
 			continue

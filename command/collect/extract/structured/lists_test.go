@@ -2,6 +2,7 @@ package structured_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,17 @@ func TestListsWithoutMarkup(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Of long lists the first rows are read, and a note says so.
+func TestLongListWithoutMarkup(t *testing.T) {
+	t.Parallel()
+	dates := slices.Repeat([]string{"5 December 2026", "9 January 2027"}, 251)
+	got := read(t, "https://x.example/events", "UTC", listOf("Events", `<li>%s <a href="/%[2]d">Folk %[2]d</a></li>`,
+		dates...))
+	if n := len(got.Observations); n != 500 || !got.Notes.Has(collect.NoteTruncated) {
+		t.Errorf("%d found, notes: %v", n, got.Notes)
 	}
 }
 

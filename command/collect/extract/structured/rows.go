@@ -228,7 +228,7 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 		About:     about,
 	}
 	found, passed := posts.Read(m.budget, post)
-	if len(found) == 0 && len(passed) == 0 { // a date of several elements
+	if len(found) == 0 && len(passed) == 0 && hasDayAlone(r.text) { // a date of several elements
 		post.Text = r.name + "\n" + strings.ReplaceAll(r.text, "\n", " ")
 		found, passed = posts.Read(m.budget, post)
 	}
@@ -254,6 +254,16 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 	}
 	m.entry(c, r)
 	return c, false
+}
+
+// hasDayAlone reports whether a line is the day of a date: "5", "5." or "15th".
+func hasDayAlone(text string) bool {
+	for line := range strings.SplitSeq(text, "\n") {
+		if len(line) <= len("15th") && strings.ContainsAny(line, "0123456789") {
+			return true
+		}
+	}
+	return false
 }
 
 // entry sets the address of an event, and the origins of that and its title.
