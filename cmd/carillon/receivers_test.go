@@ -32,6 +32,7 @@ var receivers = []receiver{
 	{"go", "receiver.go", []string{"sh", "-c", "go build -o receiver receiver.go && exec ./receiver"}},
 	{"js", "receiver.mjs", []string{"node", "receiver.mjs"}},
 	{"python", "receiver.py", []string{"python3", "receiver.py"}},
+	{"java", "Receiver.java", []string{"java", "Receiver.java"}},
 	{"php", "receiver.php", []string{"php", "-S", "localhost:3000", "receiver.php"}},
 }
 

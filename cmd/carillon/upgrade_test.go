@@ -31,6 +31,9 @@ import (
 // older ones have other homes of data keys.
 const releaseBefore = "7b4723de7493db903a46cd6de66b3a6b63e7791d"
 
+// releaseBeside is the oldest commit that may serve beside another version, as long as no release has a tag.
+const releaseBeside = "69a51c34c9dc3a04f82b28f566872c52a3ea3165"
+
 const this = "bin/carillon" // the program of this commit
 
 // succession is a data directory and a Postgres on which programs serve, one after the other or two at once.
@@ -55,7 +58,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 			t.Parallel()
 			before := build(t, release)
 			t.Run("in turn", func(t *testing.T) { newSuccession(t).inTurn(before) })
-			if release != releaseBefore { // it takes tables back from a process that has claimed them
+			if release != releaseBefore { // which takes tables back from the process that has claimed them
 				t.Run("at once", func(t *testing.T) { newSuccession(t).atOnce(before) })
 			}
 		})
@@ -79,7 +82,7 @@ func releases(t *testing.T) []string {
 	}
 	tags := strings.Fields(git("tag", "--list", "v[1-9]*", "--merged", "HEAD", "--no-contains", "HEAD"))
 	if len(tags) == 0 {
-		return []string{releaseBefore}
+		return []string{releaseBefore, releaseBeside}
 	}
 	return tags
 }
