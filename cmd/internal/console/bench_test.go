@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
@@ -246,12 +245,6 @@ func (s *scene) sentToAll(b *testing.B) uuid.UUID {
 	rows := must.Get(s.Pool.Query(b.Context(),
 		"SELECT id FROM destinations.destinations WHERE organization = $1 ORDER BY "+"id LIMIT 100", s.org))(b)
 	made := must.Get(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(b)
-	for _, id := range made {
-		must.Get(s.Pool.Exec(b.Context(), `INSERT INTO deliveries.deliveries
-			SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) || jsonb_build_object('id', $1::uuid,
-			'destination', $2::uuid, 'event_id', $3::uuid))).*
-			FROM (SELECT * FROM deliveries.deliveries WHERE id = $4) d ON CONFLICT DO NOTHING`, dispatch.DeliveryID(event, id),
-			id, event, s.names["delivered"]))(b)
-	}
+	s.copyDelivery(b, uuid.MustParse(s.names["delivered"]), event, made)
 	return event
 }

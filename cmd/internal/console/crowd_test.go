@@ -80,16 +80,23 @@ func (w *world) crowdGets(tb testing.TB, event uuid.UUID) (got int) {
 		WHERE d.organization = $1 AND d.status = 'enabled' AND s.event_types = '{*}'
 		AND d.created_at < now() - interval '1 day'`, w.org))(tb)
 	to := must.Get(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(tb)
+	w.copyDelivery(tb, uuid.Nil, event, to)
+	return len(to)
+}
+
+// copyDelivery makes deliveries of an event to some destinations like one that is there, or like any (uuid.Nil).
+func (w *world) copyDelivery(tb testing.TB, like, event uuid.UUID, to []uuid.UUID) {
+	tb.Helper()
+	const copied = `organization, created_at, completed_at, revision, attempts, automatic, event_time, feed_id, feed_type,
+		status, unsuccessful, type, source, subject, subscriptions, attempted_at, duration_micros, response_status, trigger,
+		failure_reason`
 	ids := make([]uuid.UUID, len(to))
 	for i, id := range to {
 		ids[i] = dispatch.DeliveryID(event, id)
 	}
-	must.Get(w.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries
-		SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) ||
-		jsonb_build_object('id', made.id, 'destination', made.destination, 'event_id', $1::uuid))).*
-		FROM (SELECT * FROM deliveries.deliveries LIMIT 1) d, unnest($2::uuid[], $3::uuid[]) made (id, destination)`, event,
-		ids, to))(tb)
-	return len(to)
+	must.Get(w.Pool.Exec(tb.Context(), "INSERT INTO deliveries.deliveries (id, destination, event_id, "+copied+
+		") SELECT made.id, made.destination, $1, "+copied+` FROM (SELECT * FROM deliveries.deliveries ORDER BY id <> $4
+		LIMIT 1) d, unnest($2::uuid[], $3::uuid[]) made (id, destination) ON CONFLICT DO NOTHING`, event, ids, to, like))(tb)
 }
 
 // publishedYesterday records an event of a day ago.

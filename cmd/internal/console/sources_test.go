@@ -49,7 +49,7 @@ func (w *world) showsSources(t *testing.T) {
 	}
 	path := "/console/sources/" + id.String()
 	b.get(t, path).expect(t, 200, "Europe/Rome", "never by itself", "Collect now", "Pause",
-		"None: nobody visits it by itself")
+		"None: it is not visited by itself")
 	b.get(t, path+"/collect").expect(t, 200, "when its host has a free turn")
 	b.post(t, path+"/collect").leadsTo(t, path+"?done=collecting")
 	b.get(t, path+"?done=collecting").expect(t, 200, "when its host has a free turn")
