@@ -196,8 +196,11 @@ CREATE VIEW all_attempts AS
     UNION ALL
     SELECT d.organization, d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date, a.delivery, 0,
         a.failure_reason, a.response_status, a.duration_micros, a.attempted_at
-    FROM earlier_attempts a JOIN (SELECT id, organization, destination FROM deliveries
-        UNION ALL SELECT id, organization, destination FROM deleted_deliveries) d ON d.id = a.delivery
+    FROM earlier_attempts a JOIN deliveries d ON d.id = a.delivery
+    UNION ALL
+    SELECT d.organization, d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date, a.delivery, 0,
+        a.failure_reason, a.response_status, a.duration_micros, a.attempted_at
+    FROM earlier_attempts a JOIN deleted_deliveries d ON d.id = a.delivery
     UNION ALL
     SELECT o.organization, r.destination, r.day, NULL, (n <= r.deliveries)::integer, nullif(r.failure_reason, ''),
         nullif(r.response_status, 0), r.duration_micros, r.last_at
