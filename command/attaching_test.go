@@ -68,12 +68,10 @@ func TestAttachAndDetach(t *testing.T) {
 	// the source's id, not the association's
 	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: site})
 	refused(t, err, command.NotFound, "")
-	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{
+	must.Get(f.DetachSource(t.Context(), f.by, command.DetachSource{
 		FeedID:        concerts.ID,
 		AssociationID: association,
-	}); err != nil {
-		t.Error(err)
-	}
+	}))(t)
 	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: association})
 	refused(t, err, command.NotFound, "")
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -109,17 +110,11 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 		Name:         "web",
 		ExpiresAt:    &expiry,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	secret := issued.Value.Reveal()[12:]
 	for recorded, err := range f.Store.Read(t.Context(), organization.Aggregate.Stream(f.org), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(recorded.Data), secret) {
-			t.Error("the secret is in the log")
-		}
+		must.OK(t, err)
+		assert.Equal(t, strings.Contains(string(recorded.Data), secret), false, "the secret is in the log")
 		event := must.Get(organization.Events.Decode(&recorded))(t)
 		if e, ok := event.(organization.KeyIssued); ok {
 			key, ends := issued.Value, noon.Add(time.Hour)
@@ -129,9 +124,7 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 		}
 	}
 	revoke := command.RevokeKey{Organization: f.org, KeyID: issued.Value.ID}
-	if _, err := f.RevokeKey(t.Context(), operator, revoke); err != nil {
-		t.Error(err)
-	}
+	must.Get(f.RevokeKey(t.Context(), operator, revoke))(t)
 	revoke.Organization = f.reader.Organization
 	_, err = f.RevokeKey(t.Context(), operator, revoke)
 	refused(t, err, command.NotFound, "")
@@ -186,9 +179,7 @@ func TestRegisterSource(t *testing.T) {
 				refused(t, err, command.Malformed, tt.field)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			again, err := f.RegisterSource(t.Context(), operator, tt.in)
 			if diff := cmp.Diff(made, again); diff != "" || err != nil {
 				t.Errorf("the same again (-first +again):\n%s%v", diff, err)
@@ -274,9 +265,7 @@ func TestGiveFeedback(t *testing.T) {
 		feedback := must.Get(f.GiveFeedback(t.Context(), f.by, in))(t)
 		given[feedback.ID] = true
 	}
-	if len(given) != 2 {
-		t.Error("feedback is additive: two of them have one id")
-	}
+	assert.Equal(t, len(given), 2, "feedback is additive: two of them have one id")
 	for _, tt := range []struct {
 		change func(*command.GiveFeedback)
 		by     command.Caller
@@ -299,9 +288,7 @@ func TestGiveFeedback(t *testing.T) {
 	}
 	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
 	must.Get(f.ShareFeed(t.Context(), operator, share))(t)
-	if _, err := f.GiveFeedback(t.Context(), f.reader, in); err != nil {
-		t.Errorf("a reader's feedback: %v", err)
-	}
+	must.Get(f.GiveFeedback(t.Context(), f.reader, in))(t)
 }
 
 // add makes an item as the curation of feeds does.
@@ -371,9 +358,7 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 		CreatedAt:    noon,
 		UpdatedAt:    noon,
 	}
-	if diff := cmp.Diff(want, concerts.Value); diff != "" {
-		t.Errorf("created (-want +got):\n%s", diff)
-	}
+	assert.Same(t, concerts.Value, want)
 	name, off, version := "Gigs", false, 2.0
 	later := noon.Add(time.Hour)
 	f.Now = func() time.Time { return later.Add(time.Nanosecond) }
@@ -383,14 +368,10 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 		Enabled:       &off,
 		ConfigVersion: &version,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want.Status, want.EnabledBy, want.UpdatedAt = feed.StatusDisabled, feed.ByAPI, later
 	want.Settings.Name, want.Settings.Config.Version = "Gigs", 2
-	if diff := cmp.Diff(want, revised.Value); diff != "" {
-		t.Errorf("revised (-want +got):\n%s", diff)
-	}
+	assert.Same(t, revised.Value, want)
 	must.Get(f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}))(t)
 	_, err = f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")

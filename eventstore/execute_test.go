@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -89,9 +90,8 @@ func TestExecute_onlyKnownFailsOnOtherState(t *testing.T) {
 	store, id := nodetest.Start(t), uuid.New()
 	first := must.Get(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Metadata: test()}))(t)
 	on := options{Metadata: test(), Known: &first.Loaded, OnlyKnown: true}
-	if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); err != nil || out.State != 2 {
-		t.Errorf("on the state that is: %+v, %v", out, err)
-	}
+	assert.Equal(t, must.Get(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on))(t).State, 2,
+		"on the state that")
 	on.CommandID = uuid.New()
 	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); !errors.Is(err,
 		eventstore.ErrWrongRevision) {
@@ -101,9 +101,7 @@ func TestExecute_onlyKnownFailsOnOtherState(t *testing.T) {
 	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); err == nil {
 		t.Error("a command for one state only was accepted without that state")
 	}
-	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 2 {
-		t.Errorf("counted %+v, %v; want 2", loaded, err)
-	}
+	assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t).State, 2, "counted")
 }
 
 func TestExecute_recordsOncePerID(t *testing.T) {
@@ -111,9 +109,8 @@ func TestExecute_recordsOncePerID(t *testing.T) {
 	store, id := nodetest.Start(t), uuid.New()
 	again := options{CommandID: uuid.New(), Metadata: test()}
 	for range 2 {
-		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, again); err != nil || out.State != 1 {
-			t.Errorf("under one id: %+v, %v; want 1", out, err)
-		}
+		assert.Equal(t, must.Get(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, again))(t).State, 1,
+			"under one id")
 	}
 	for want := 2; want <= 3; want++ { // without an id each is a separate command
 		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{}); err != nil ||
@@ -134,9 +131,7 @@ func TestEventIDs_differWithinACommand(t *testing.T) {
 	must.Get(thrice.Execute(t.Context(), store, id, count{By: 1}, on))(t)
 	var ids []uuid.UUID
 	for event, err := range store.Read(t.Context(), counter.Stream(id), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ids = append(ids, event.ID)
 	}
 	want := []uuid.UUID{eventstore.EventID(command, 0), eventstore.EventID(command, 1), eventstore.EventID(command, 2)}
@@ -176,9 +171,8 @@ func TestExecute_lostAnswerIsNotDoneTwice(t *testing.T) {
 			if err != nil || out.State != 1 || out.Revision != 0 || out.Position == eventstore.Start {
 				t.Errorf("outcome %+v, %v; want 1", out, err)
 			}
-			if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded != out.Loaded {
-				t.Errorf("the stream has %+v, %v; the outcome was %+v", loaded, err, out)
-			}
+			assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t), out.Loaded,
+				"the stream … the outcome was %+v", out)
 		})
 	}
 }
@@ -200,16 +194,12 @@ func (c *counting) Append(
 func TestFullDiskIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	full, err := node.Open(node.Config{Dir: t.TempDir(), MinFreeBytes: math.MaxUint64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for !full.Full() {
 		runtime.Gosched()
 	}
 	t.Cleanup(func() {
-		if err := full.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, full.Close())
 	})
 	store := &counting{Store: full.Store()}
 	_, err = counter.Execute(t.Context(), store, uuid.New(), count{By: 1, Limit: 10}, options{})
@@ -226,9 +216,7 @@ func TestMetadataIsStored(t *testing.T) {
 	must.Get(counter.Execute(t.Context(), store, id,
 		count{By: 1, Limit: 1}, options{Metadata: metadata}))(t)
 	for recorded, err := range store.Read(t.Context(), counter.Stream(id), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := eventstore.ParseMetadata(recorded.Metadata)
 		want := metadata
 		want.SchemaVersion = eventstore.SchemaVersion
@@ -251,9 +239,7 @@ func TestAnUnknownEventIsUndecodable(t *testing.T) {
 		id := uuid.New()
 		must.Get(store.Append(t.Context(), counter.Stream(id), eventstore.NoStream,
 			[]eventstore.Proposed{alien}))(t)
-		if _, err := counter.Load(t.Context(), store, id); !errors.Is(err, eventstore.ErrUndecodable) {
-			t.Errorf("error = %v, want undecodable", err)
-		}
+		assert.Is(t, assert.Err(counter.Load(t.Context(), store, id)), eventstore.ErrUndecodable, "error")
 	}
 }
 
@@ -293,9 +279,8 @@ func TestLostAnswerAfterDeletion(t *testing.T) {
 				if err != nil || out.State != 1 || out.Revision != 1 {
 					t.Errorf("outcome %+v, %v; want 1 at revision 1", out, err)
 				}
-				if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded != out.Loaded {
-					t.Errorf("the stream has %+v, %v; the outcome was %+v", loaded, err, out)
-				}
+				assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t), out.Loaded,
+					"the stream … the outcome was %+v", out)
 			})
 		}
 	}
@@ -394,9 +379,7 @@ func TestUnreplicatedAppendIsRecordedOnce(t *testing.T) {
 	if err != nil || out.State != 1 {
 		t.Errorf("outcome %+v, %v; want 1", out, err)
 	}
-	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 1 {
-		t.Errorf("the stream has %+v, %v; want 1", loaded, err)
-	}
+	assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t).State, 1, "the stream")
 }
 
 // TestCommandIDInTwoStreams: a real server remembers an id for one stream only, and the program needs no more.

@@ -2,11 +2,9 @@ package eventstore_test
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -159,14 +158,10 @@ func TestBetween(t *testing.T) {
 	} {
 		var got []eventstore.Position
 		for e, err := range eventstore.Between(t.Context(), store, c.after, c.end, eventstore.Categories("counter")) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got = append(got, e.Position)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("between %s and %s: %v, want %v", c.after, c.end, got, c.want)
-		}
+		assert.Slices(t, got, c.want, "between %s and %s", c.after, c.end)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -218,9 +213,7 @@ func TestCodec_unknownEventIsNeverSkipped(t *testing.T) {
 		"broken data":     {Type: "thing.renamed.v2", Data: []byte(`{"Name":1}`)},
 		"broken old data": {Type: "thing.renamed.v1", Data: []byte(`{"Title":`)},
 	} {
-		if _, err := facts.Decode(&stored); !errors.Is(err, eventstore.ErrUndecodable) {
-			t.Errorf("%s: %v, want ErrUndecodable", name, err)
-		}
+		assert.Is(t, assert.Err(facts.Decode(&stored)), eventstore.ErrUndecodable, "%s", name)
 	}
 	if _, _, err := facts.Encode(unrecorded{}); err == nil {
 		t.Error("an event without a stored name was encoded")
@@ -262,8 +255,7 @@ func TestSameJSON(t *testing.T) {
 		{`{`, `{`, true},
 		{`{`, `{ `, false},
 	} {
-		if got := eventstore.SameJSON(eventstore.JSON(tt.a), eventstore.JSON(tt.b)); got != tt.want {
-			t.Errorf("%s and %s: %t", tt.a, tt.b, got)
-		}
+		assert.Equal(t, eventstore.SameJSON(eventstore.JSON(tt.a), eventstore.JSON(tt.b)), tt.want,
+			"%s and %s", tt.a, tt.b)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"carillon/aggregates/announcement"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -34,9 +35,8 @@ func TestEachCommandInEachState(t *testing.T) {
 // Stream ids must never change.
 func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
-	if got := announcement.StreamID("retire_events").String(); got != "ea8d9666-02bb-5543-9299-ad492fb1fca0" {
-		t.Errorf("the stream of an act is %s now", got)
-	}
+	assert.Equal(t, announcement.StreamID("retire_events").String(), "ea8d9666-02bb-5543-9299-ad492fb1fca0",
+		"the stream of an act … now")
 }
 
 // An announcement counts from the first one on, unless the clock or the share leaps in between.
@@ -66,8 +66,6 @@ func TestAnnouncedSince(t *testing.T) {
 		if c.fresh {
 			want.Since, want.Due = next.At, next.Due
 		}
-		if state != want {
-			t.Errorf("%s: %+v, want %+v", name, state, want)
-		}
+		assert.Equal(t, state, want, "%s", name)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"carillon/aggregates/auditor"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -35,9 +37,7 @@ func TestStoredForms(t *testing.T) {
 	bound := issued
 	bound.Organization = uuid.MustParse("0c000000-0000-4000-8000-000000000001")
 	_, data, err := auditor.Events.Encode(bound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	aggregatetest.GoldenFile(t, "auditor.token-issued.v1.bound.json", data)
 }
 
@@ -50,9 +50,8 @@ func TestIssueAndRevoke(t *testing.T) {
 // Stream ids of issued tokens must never change.
 func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
-	if got := auditor.StreamID("abcdEFGH").String(); got != "4bda93c7-f69c-5d14-a491-d6327e99d34b" {
-		t.Errorf("the stream of a token is %s now", got)
-	}
+	assert.Equal(t, auditor.StreamID("abcdEFGH").String(), "4bda93c7-f69c-5d14-a491-d6327e99d34b",
+		"the stream of a token … now")
 	if auditor.StreamID("abcdEFGH") == auditor.StreamID("ABCDefgh") {
 		t.Error("two tokens share a stream")
 	}

@@ -11,6 +11,8 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -85,9 +87,7 @@ func TestStoredForms(t *testing.T) {
 	answered := refused
 	answered.ResponseHeaders = []byte("sealed headers")
 	_, data, err := delivery.Events.Encode(attempted(2, answered, delivery.StatusFailed, time.Time{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	aggregatetest.GoldenFile(t, "delivery.attempted.v1.headers.json", data)
 }
 
@@ -287,9 +287,7 @@ func TestDropReplay(t *testing.T) {
 	scenario := aggregatetest.Stream(t, delivery.Aggregate).Of(failed, wanted).
 		When(delivery.DropReplay{Replay: uuid.New()}).Then().
 		When(delivery.DropReplay(dropped)).Then(dropped)
-	if got := scenario.State().Status; got != delivery.StatusFailed {
-		t.Errorf("status %s afterwards, want failed", got)
-	}
+	assert.Equal(t, scenario.State().Status, delivery.StatusFailed, "status … afterwards")
 }
 
 func TestEachCommandInEachState(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/eventstore"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestMasked(t *testing.T) {
@@ -42,9 +44,7 @@ func TestMasked(t *testing.T) {
 		"https://example.org/" + strings.Repeat("abc-", 9) + "d":     "https://example.org/" + d,
 		"::no url": d,
 	} {
-		if got := destination.Masked(url, digest); got != want {
-			t.Errorf("%s is shown as %s, want %s", url, got, want)
-		}
+		assert.Equal(t, destination.Masked(url, digest), want, "%s is shown as", url)
 		masked := want != url
 		if destination.Hides(url) != masked || destination.IsMasked(want) != masked || destination.IsMasked(url) {
 			t.Errorf("%s: hides %t; %s is masked: %t", url, destination.Hides(url), want, destination.IsMasked(want))
@@ -81,9 +81,7 @@ func v1(t *testing.T, name string) destination.Event {
 	stored = []byte(strings.ReplaceAll(string(stored), "https://example.org/",
 		"https://hooks.example.org/services/topsecret/"))
 	event, err := destination.Events.Decode(&eventstore.Recorded{Type: "destination." + name + ".v1", Data: stored})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return event
 }
 
@@ -100,10 +98,7 @@ func TestEventsBeforeSealedAddresses(t *testing.T) {
 		t.Error(diff)
 	}
 	settings.URL, settings.DebounceWindowSeconds = "https://hooks.example.org/services/topsecret/new", 5
-	if diff := cmp.Diff(destination.Event(destination.Revised{Settings: settings, At: noon}),
-		v1(t, "revised")); diff != "" {
-		t.Error(diff)
-	}
+	assert.Same(t, v1(t, "revised"), destination.Event(destination.Revised{Settings: settings, At: noon}))
 }
 
 func TestSealAddress(t *testing.T) {
@@ -198,9 +193,7 @@ func TestTarget_followsItsDestination(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := targetOf(append([]destination.Event{created, minted}, tt.events...)...)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			assert.Same(t, got, tt.want)
 		})
 	}
 }

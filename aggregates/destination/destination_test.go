@@ -9,6 +9,8 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -65,9 +67,7 @@ func TestStoredForms(t *testing.T) {
 	named := destination.Revised{Settings: destination.Settings{Name: "CRM", URL: shown, Headers: headers}, At: noon}
 	named.Headers.Parts = []destination.SealedPart{{Name: "X-Tenant", Digest: []byte("digest")}}
 	_, data, err := destination.Events.Encode(named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	aggregatetest.GoldenFile(t, "destination.revised.v2.headers.json", data)
 }
 
@@ -183,9 +183,7 @@ func TestMaxActiveSecrets(t *testing.T) {
 	scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(), At: noon.Add(10 * time.Minute)}).
 		Refused(destination.ErrTooManySecrets)
 	scenario.When(destination.Rotate{Organization: org, SecretID: next, At: noon.Add(24*time.Hour + time.Second)})
-	if got := len(scenario.State().Secrets); got != 11 {
-		t.Errorf("%d secrets after the oldest expired and one was added, want 11", got)
-	}
+	assert.Equal(t, len(scenario.State().Secrets), 11, "secrets after the oldest expired and one was added")
 }
 
 func TestExpire(t *testing.T) {
@@ -293,9 +291,7 @@ func TestEvolveSharesNoSecrets(t *testing.T) {
 		mine, theirs := uuid.New(), uuid.New()
 		one := destination.Aggregate.Evolve(before, add(mine))
 		destination.Aggregate.Evolve(before, add(theirs))
-		if got := one.Secrets[len(one.Secrets)-1].ID; got != mine {
-			t.Errorf("%s: the newest secret is %s, want %s", name, got, mine)
-		}
+		assert.Equal(t, one.Secrets[len(one.Secrets)-1].ID, mine, "%s: the newest secret", name)
 	}
 }
 

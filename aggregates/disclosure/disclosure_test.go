@@ -8,6 +8,8 @@ import (
 
 	"carillon/aggregates/disclosure"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -37,9 +39,7 @@ func TestStoredForms(t *testing.T) {
 	named := shown("console:ann", noon, disclosure.Secrets)
 	named.Secrets = []uuid.UUID{first}
 	_, data, err := disclosure.Events.Encode(named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	aggregatetest.GoldenFile(t, "disclosure.shown.v1.secrets.json", data)
 }
 
@@ -80,9 +80,7 @@ func TestShow_repeated(t *testing.T) {
 func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
 	id := disclosure.StreamID(crm, noon)
-	if got := id.String(); got != "707fef1f-49d1-5a06-8134-bc74a07fc7f8" {
-		t.Errorf("the stream of a day is %s now", got)
-	}
+	assert.Equal(t, id.String(), "707fef1f-49d1-5a06-8134-bc74a07fc7f8", "the stream of a day … now")
 	midnight := noon.Add(12 * time.Hour)
 	if disclosure.StreamID(crm, midnight.Add(-1).In(time.FixedZone("ahead", 3600*9))) != id ||
 		disclosure.StreamID(crm, midnight) == id ||

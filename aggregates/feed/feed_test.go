@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/feed"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -155,9 +156,7 @@ func TestShare_readOnly(t *testing.T) {
 	}
 	scenario.When(feed.Unshare{FeedType: feed.TypeEvent, With: reader, At: noon}).
 		Then(feed.Unshared{With: reader, At: noon})
-	if scenario.State().VisibleTo(reader) {
-		t.Error("still visible after unshare")
-	}
+	assert.Equal(t, scenario.State().VisibleTo(reader), false, "still visible after unshare")
 }
 
 func TestDelete(t *testing.T) {

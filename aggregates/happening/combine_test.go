@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/aggregates/happening"
+	"carillon/eventstore/storetest/assert"
 )
 
 // monday is the time of most observations; the happenings are later.
@@ -211,9 +212,7 @@ func TestDatesOfSeveralSightings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := dates(happening.Combine(c.sightings).Details); !slices.Equal(got, c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
+			assert.Slices(t, dates(happening.Combine(c.sightings).Details), c.want, "dates")
 		})
 	}
 }
@@ -228,9 +227,7 @@ func TestPagesOfOneSourceAddUpDates(t *testing.T) {
 	if want := []string{"2026-12-05T20:00", "2026-12-12T20:00"}; !slices.Equal(dates(got.Details), want) {
 		t.Errorf("got %v, want %v", dates(got.Details), want)
 	}
-	if got.Details.Time.TemporalPattern != happening.Recurring {
-		t.Errorf("two dates are %s", got.Details.Time.TemporalPattern)
-	}
+	assert.Equal(t, got.Details.Time.TemporalPattern, happening.Recurring, "two dates")
 }
 
 // Ids of instances stay when their first sighting goes.
@@ -304,9 +301,7 @@ func TestFieldsOfSeveralSightings(t *testing.T) {
 	want.PrimaryImage, want.SupportingImages = list.Details.PrimaryImage, list.Details.SupportingImages
 	want.PrimaryURL, want.URLs = page.Details.PrimaryURL, []string{"https://hall.example/1", "https://town.example/9"}
 	want.Instances[0].Occurrences[0].End = &end
-	if diff := cmp.Diff(want, got.Details); diff != "" {
-		t.Errorf("combined (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got.Details, want)
 	if got.PublishedAt == nil || !got.PublishedAt.Equal(early) {
 		t.Errorf("published at %v, want the earliest time", got.PublishedAt)
 	}
@@ -320,12 +315,8 @@ func TestFieldsOfSeveralSightings(t *testing.T) {
 			happening.FieldDescription: "Event.description", happening.FieldImage: "Event.image",
 		}},
 	}
-	if diff := cmp.Diff(wantOrigins, got.Origins); diff != "" {
-		t.Errorf("origins (-want +got):\n%s", diff)
-	}
-	if by := got.GivenBy(happening.FieldOrganizer); !slices.Equal(by, []int{0}) {
-		t.Errorf("the organizer is given by %v", by)
-	}
+	assert.Same(t, got.Origins, wantOrigins)
+	assert.Slices(t, got.GivenBy(happening.FieldOrganizer), []int{0}, "the organizer is given by")
 }
 
 // anySighting draws from few values, so that sightings agree and disagree.

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -142,9 +143,7 @@ func TestDerivedIDsNeverChange(t *testing.T) {
 		"e52502ab-8376-5a40-8973-77bbea5785ae",
 		"040915e2-cb70-57d8-863e-3cde30282c03",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("stored ids would no longer be found (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, want)
 }
 
 // starting returns the details of a happening whose instances start at these times.
@@ -199,12 +198,9 @@ func TestKeepIDs(t *testing.T) {
 				if j, ok := tt.kept[i]; ok {
 					want = tt.prev.Instances[j].ID
 				}
-				if instance.ID != want {
-					t.Errorf("instance %d has id %s, want %s", i, instance.ID, want)
-				}
-				if instance.Occurrences[0].ID != happening.DeriveOccurrenceID(want, 0) {
-					t.Errorf("occurrence of instance %d does not follow its instance", i)
-				}
+				assert.Equal(t, instance.ID, want, "instance %d has id", i)
+				assert.Equal(t, instance.Occurrences[0].ID, happening.DeriveOccurrenceID(want, 0),
+					"occurrence of instance %d does not follow its instance", i)
 			}
 			if again := tt.next.KeepIDs(got, at(5)); !again.Equal(got) {
 				t.Error("observing the same once more is a change")

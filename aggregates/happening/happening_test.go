@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -107,15 +108,11 @@ func TestStoredFormsOfWhatCameLater(t *testing.T) {
 		Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"},
 	}}
 	_, data, err := happening.Events.Encode(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := `,"standing":3,"origins":[{"page":"https://example.org/concert","syntax":"json-ld",` +
 		`"paths":{"title":"Event.name"}}],` +
 		`"of":"22222222-2222-4222-8222-222222222222"}`
-	if !strings.HasSuffix(string(data), want) {
-		t.Errorf("stored as %s", data)
-	}
+	assert.Equal(t, strings.HasSuffix(string(data), want), true, "stored as %s", data)
 }
 
 func TestObserve_movedStartKeepsIDs(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/eventstore"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -162,9 +163,7 @@ func TestRotateKey_end(t *testing.T) {
 	}
 	for of, at := range map[string]time.Time{"abcdEFGH": later, "full0000": overlap.EndsAt, "nobody00": noon} {
 		_, err := organization.Aggregate.Decide(folded(registered, issued, full, overlap), rotate(of, at))
-		if !errors.Is(err, organization.ErrUnknownKey) {
-			t.Errorf("of %s at %v: %v", of, at, err)
-		}
+		assert.Is(t, err, organization.ErrUnknownKey, "of %s at %v", of, at)
 	}
 }
 
@@ -174,9 +173,7 @@ func TestRotateKey_hostile(t *testing.T) {
 	for _, scopes := range [][]organization.Scope{nil, {"admin"}, {"read", "read"}} {
 		_, err := organization.Aggregate.Decide(folded(registered), organization.IssueKey{KeyID: "k", Scopes: scopes,
 			At: noon})
-		if !errors.Is(err, organization.ErrBadScopes) {
-			t.Errorf("scopes %v: %v", scopes, err)
-		}
+		assert.Is(t, err, organization.ErrBadScopes, "scopes %v", scopes)
 	}
 	limited := []organization.Event{registered,
 		organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, full}

@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/source"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -84,9 +85,8 @@ func TestRevise(t *testing.T) {
 func TestIDDerivation(t *testing.T) {
 	t.Parallel()
 	id := source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome")
-	if id != source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome") {
-		t.Error("the same source has two ids")
-	}
+	assert.Equal(t, id, source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome"),
+		"the same source has two ids")
 	if id == source.ID(source.TypeSite, "https://example.org/", "", "Europe/Paris") || id == source.ID(source.TypeSitemap,
 		"https://example.org/", "", "Europe/Rome") {
 		t.Error("two sources have one id")
@@ -202,13 +202,9 @@ func TestScheduleAdapts(t *testing.T) {
 		{10 * time.Minute, false, 15 * time.Minute},
 		{20 * time.Hour, false, 24 * time.Hour}, {0, false, 10 * time.Minute},
 	} {
-		if got := source.Adapt(tt.from, tt.changed); got != tt.want {
-			t.Errorf("%s, changed %t: %s, want %s", tt.from, tt.changed, got, tt.want)
-		}
+		assert.Equal(t, source.Adapt(tt.from, tt.changed), tt.want, "%s, changed %t", tt.from, tt.changed)
 	}
-	if got := source.Spread(900*time.Second, 1); got != 990*time.Second {
-		t.Errorf("spread is %s", got)
-	}
+	assert.Equal(t, source.Spread(900*time.Second, 1), 990*time.Second, "spread")
 }
 
 func TestFailuresBackOff(t *testing.T) {
@@ -220,9 +216,7 @@ func TestFailuresBackOff(t *testing.T) {
 	}
 	for asked, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Minute, time.Hour: time.Hour,
 		100 * time.Hour: 24 * time.Hour} {
-		if got := source.BackOff(1, asked); got != wait {
-			t.Errorf("asked for %s: %s, want %s", asked, got, wait)
-		}
+		assert.Equal(t, source.BackOff(1, asked), wait, "asked for %s", asked)
 	}
 }
 

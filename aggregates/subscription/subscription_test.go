@@ -10,6 +10,7 @@ import (
 
 	"carillon/aggregates/subscription"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -67,9 +68,7 @@ func TestFieldsCopyAllSettings(t *testing.T) {
 	for i := range examples.NumField() {
 		name, field := examples.Type().Field(i).Name, subscription.Field(1)<<i
 		var none, one subscription.Settings
-		if examples.Field(i).IsZero() {
-			t.Errorf("give %s an example", name)
-		}
+		assert.Equal(t, examples.Field(i).IsZero(), false, "give %s an example", name)
 		reflect.ValueOf(&one).Elem().Field(i).Set(examples.Field(i))
 		switch {
 		case one.Equal(none):
@@ -145,9 +144,7 @@ func TestMatches(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.settings.Matches(tt.eventType, tt.feedType, tt.feed); got != tt.want {
-				t.Errorf("Matches = %t, want %t", got, tt.want)
-			}
+			assert.Equal(t, tt.settings.Matches(tt.eventType, tt.feedType, tt.feed), tt.want, "Matches")
 		})
 	}
 }
@@ -208,7 +205,5 @@ func TestPinsAreDistinct(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if given.Size() != 3 {
-		t.Errorf("size = %d", given.Size())
-	}
+	assert.Equal(t, given.Size(), 3, "size")
 }

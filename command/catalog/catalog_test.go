@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -55,9 +56,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			problems := must.Get(open(t).Check("news.item.added", []byte(tt.data)))(t)
 			if name == "right" {
-				if len(problems) != 0 {
-					t.Errorf("problems in right data: %v", problems)
-				}
+				assert.Equal(t, len(problems), 0, "problems in right data: %v", problems)
 				return
 			}
 			if len(problems) != 1 || problems[0].Path != tt.path || problems[0].Message == "" {
@@ -90,7 +89,5 @@ func TestNew_withoutWorkingDirectory(t *testing.T) {
 	must.OK(t, os.Mkdir(dir, 0o700))
 	t.Chdir(dir)
 	must.OK(t, os.Remove(dir))
-	if _, err := catalog.New(); err != nil {
-		t.Error(err)
-	}
+	must.Get(catalog.New())(t)
 }

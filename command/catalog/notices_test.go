@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -26,9 +27,7 @@ func TestNoticesAreDocumented(t *testing.T) {
 		}
 		text := must.Get(os.ReadFile(page))(t)
 		row := fmt.Sprintf("| `%s` | %s | `%s` |\n", notice.Type, notice.When, strings.Join(notice.Data, "`, `"))
-		if !strings.Contains(string(text), row) {
-			t.Errorf("%s lacks %s", page, row)
-		}
+		assert.Equal(t, strings.Contains(string(text), row), true, "%s lacks %s", page, row)
 		for _, member := range notice.Data {
 			if _, has := schema.Properties[member]; !has && !notice.Operators {
 				t.Errorf("the schema has no %s", member)

@@ -3,10 +3,9 @@ package collect_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestStored(t *testing.T) {
@@ -43,7 +42,5 @@ func TestStored(t *testing.T) {
 			"image": "Event.image[0]"}},
 		{Page: "https://example.org/1", Syntax: "microdata", Paths: map[happening.Field]string{"end": "Event.endDate"}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("stored origins (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, want)
 }

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -371,7 +372,5 @@ func TestInstantPrecision(t *testing.T) {
 	if got := instant(noon.Add(1999 * time.Nanosecond)); !got.Equal(noon.Add(time.Microsecond)) {
 		t.Error(got)
 	}
-	if !instant(time.Time{}).IsZero() {
-		t.Error("no time became one")
-	}
+	assert.Equal(t, instant(time.Time{}).IsZero(), true, "no time became one")
 }

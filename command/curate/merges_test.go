@@ -20,6 +20,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 )
 
 // plot is the views of one concert by several sources, the commands of an operator, and what comes of them.
@@ -402,9 +403,7 @@ func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 			}
 			peace.lose()
 			peace.react(forever)
-			if diff := cmp.Diff(want, peace.outcome()); diff != "" {
-				t.Errorf("begun again (-before +after):\n%s", diff)
-			}
+			assert.Same(t, peace.outcome(), want)
 			for left, killed := 1, true; killed; left += step {
 				p := play(t, left, tt.steps)
 				killed = p.killed

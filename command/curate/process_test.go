@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
@@ -29,6 +28,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -189,9 +189,7 @@ func TestPublicationsCombineAllSources(t *testing.T) {
 			t.Errorf("published %s", e.Data)
 		}
 	}
-	if heard := p.heard("town"); len(heard) != 1 {
-		t.Errorf("the town's feed heard %v", heard)
-	}
+	assert.Equal(t, len(p.heard("town")), 1, "the town's feed heard")
 }
 
 // A series of one source, and its single dates of another one, are one item without duplicate dates, in either order.
@@ -389,20 +387,14 @@ func TestCurationComesToTheSame(t *testing.T) {
 			quiet.react(forever)
 			troubled.react(forever)
 			want := quiet.did()
-			if diff := cmp.Diff(want, troubled.did()); diff != "" {
-				t.Errorf("recorded (-in peace +in trouble):\n%s", diff)
-			}
-			if diff := cmp.Diff(quiet.memory.All(), troubled.memory.All()); diff != "" {
-				t.Errorf("remembers (-in peace +in trouble):\n%s", diff)
-			}
+			assert.Same(t, troubled.did(), want)
+			assert.Same(t, troubled.memory.All(), quiet.memory.All())
 			if len(want) < 20 || !troubled.killed {
 				t.Errorf("it was killed: %t, and did no more than %q", troubled.killed, want)
 			}
 			quiet.lose()
 			quiet.react(forever)
-			if diff := cmp.Diff(want, quiet.did()); diff != "" {
-				t.Errorf("begun again (-before +after):\n%s", diff)
-			}
+			assert.Same(t, quiet.did(), want)
 		})
 	}
 }

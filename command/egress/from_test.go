@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -92,7 +93,5 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	if err == nil {
 		_ = response.Body.Close()
 	}
-	if egress.Classify(err) != delivery.FailureBlocked {
-		t.Errorf("dialled: %v", err)
-	}
+	assert.Equal(t, egress.Classify(err), delivery.FailureBlocked, "dialled: %v", err)
 }

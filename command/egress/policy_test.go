@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/dns/dnsmessage"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -24,9 +25,7 @@ func TestCheckBoundaries(t *testing.T) {
 		for _, prefix := range prefixes {
 			first, last := prefix.Addr(), lastAddr(prefix)
 			for _, addr := range []netip.Addr{first, last} {
-				if err := (Policy{}).Check(addr); !errors.Is(err, ErrBlocked) {
-					t.Errorf("%s of %s: %v", addr, prefix, err)
-				}
+				assert.Is(t, (Policy{}).Check(addr), ErrBlocked, "%s of %s", addr, prefix)
 			}
 			for _, addr := range []netip.Addr{first.Prev(), last.Next()} {
 				outside[Policy{}.Check(addr) == nil]++
@@ -59,13 +58,10 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v", allowed, err)
 		}
 	}
-	if err := (Policy{}).Check(netip.Addr{}); !errors.Is(err, ErrBlocked) {
-		t.Errorf("zero address: %v", err)
-	}
+	assert.Is(t, (Policy{}).Check(netip.Addr{}), ErrBlocked, "zero address")
 	everything := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("::/0"), netip.MustParsePrefix("0.0.0.0/0")}}
-	if err := everything.Check(netip.MustParseAddr("fe80::1%eth0")); !errors.Is(err, ErrBlocked) {
-		t.Errorf("a zone is refused whatever is allowed: %v", err)
-	}
+	assert.Is(t, everything.Check(netip.MustParseAddr("fe80::1%eth0")), ErrBlocked,
+		"a zone is refused whatever is allowed")
 	for _, opened := range []string{"10.0.0.1", "::1", "::ffff:127.0.0.1", "fd00::1"} {
 		if err := everything.Check(netip.MustParseAddr(opened)); err != nil {
 			t.Errorf("%s: %v", opened, err)
@@ -109,9 +105,7 @@ func TestGuardResolves(t *testing.T) {
 			t.Errorf("%s: %s", test.host, diff)
 		}
 		_, err = guard.CheckURL(t.Context(), "config.url", "https://"+test.host+"/hook")
-		if message := text(err); message != test.wantErr {
-			t.Errorf("%s: got %q, want %q", test.host, message, test.wantErr)
-		}
+		assert.Equal(t, text(err), test.wantErr, "%s", test.host)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -92,9 +93,7 @@ func TestRebindingIsStopped(t *testing.T) {
 		"rebind.example": {addrs("8.8.8.8"), addrs("127.0.0.1")},
 	})
 	target := "https://rebind.example:" + port + "/"
-	if _, err := (Guard{Resolver: names.resolver()}).CheckURL(t.Context(), "config.url", target); err != nil {
-		t.Fatalf("the first answer is public: %v", err)
-	}
+	must.Get((Guard{Resolver: names.resolver()}).CheckURL(t.Context(), "config.url", target))(t)
 	options := Options{Resolver: names.resolver(), RootCAs: roots(server)}
 	transport := NewTransport(Policy{}, options)
 	defer transport.CloseIdleConnections()
@@ -102,12 +101,8 @@ func TestRebindingIsStopped(t *testing.T) {
 	if !errors.Is(err, ErrBlocked) || Classify(err) != delivery.FailureBlocked {
 		t.Errorf("got %v, want a blocked address", err)
 	}
-	if n := names.lookups("rebind.example"); n != 2 {
-		t.Errorf("%d look-ups, want one at write time and one at dial time", n)
-	}
-	if n := listener.accepted.Load(); n != 0 {
-		t.Errorf("%d connections reached loopback", n)
-	}
+	assert.Equal(t, names.lookups("rebind.example"), 2, "look-ups, want one at write time and one at dial time")
+	assert.Equal(t, listener.accepted.Load(), 0, "connections reached loopback")
 
 	// The control: with loopback opened the same request arrives, so it was the guard that stopped it.
 	opened := NewTransport(loopback, options)
@@ -129,16 +124,12 @@ func TestSpelledAddressesAreBlockedAtDial(t *testing.T) {
 		"localhost.", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
 	} {
 		_, err := get(t, client(transport), "https://"+host+":"+port+"/")
-		if Classify(err) != delivery.FailureBlocked {
-			t.Errorf("%s: %v", host, err)
-		}
+		assert.Equal(t, Classify(err), delivery.FailureBlocked, "%s: %v", host, err)
 	}
 	if _, err := get(t, client(transport), "https://383.0.0.1:"+port+"/"); Classify(err) != delivery.FailureDNS {
 		t.Errorf("a number that is no address: %v", err)
 	}
-	if n := listener.accepted.Load(); n != 0 {
-		t.Errorf("%d connections reached loopback", n)
-	}
+	assert.Equal(t, listener.accepted.Load(), 0, "connections reached loopback")
 }
 
 func TestControlKnowsOnlyTCP(t *testing.T) {
@@ -151,9 +142,7 @@ func TestControlKnowsOnlyTCP(t *testing.T) {
 			t.Errorf("%s %s passed", test.network, test.address)
 		}
 	}
-	if err := (Policy{}).control(t.Context(), "tcp6", "[2606:4700::1]:443", nil); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, (Policy{}).control(t.Context(), "tcp6", "[2606:4700::1]:443", nil))
 }
 
 func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
@@ -175,9 +164,7 @@ func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
 	if header, _ := seen.Load().(http.Header); header.Get("Accept-Encoding") != "" {
 		t.Errorf("asked for compression: %v", header)
 	}
-	if n := listener.accepted.Load(); n != 1 {
-		t.Errorf("%d connections for 5 requests", n)
-	}
+	assert.Equal(t, listener.accepted.Load(), 1, "connections for 5 requests")
 }
 
 func TestHTTP1IsSpoken(t *testing.T) {
@@ -188,9 +175,7 @@ func TestHTTP1IsSpoken(t *testing.T) {
 	t.Cleanup(server.Close)
 	transport := NewTransport(loopback, Options{RootCAs: roots(server)})
 	t.Cleanup(transport.CloseIdleConnections)
-	if got, err := get(t, client(transport), server.URL); err != nil || got.proto != "HTTP/1.1" {
-		t.Errorf("%+v, %v", got, err)
-	}
+	assert.Equal(t, must.Get(get(t, client(transport), server.URL))(t).proto, "HTTP/1.1", "proto")
 }
 
 func TestClassify(t *testing.T) {
@@ -241,14 +226,10 @@ func TestClassify(t *testing.T) {
 			transport.TLSHandshakeTimeout = 20 * time.Millisecond
 		}
 		_, err := get(t, client(transport), test.url)
-		if got := Classify(err); got != test.want {
-			t.Errorf("%s: %q for %v", test.name, got, err)
-		}
+		assert.Equal(t, Classify(err), test.want, "%s … for %v", test.name, err)
 		transport.CloseIdleConnections()
 	}
-	if got := Classify(context.DeadlineExceeded); got != delivery.FailureTimeout {
-		t.Errorf("deadline: %s", got)
-	}
+	assert.Equal(t, Classify(context.DeadlineExceeded), delivery.FailureTimeout, "deadline")
 }
 
 // listen answers each connection with one call and closes it.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -21,9 +22,7 @@ type hostileURL struct{ url, want string }
 func hostileURLs(tb testing.TB) []hostileURL {
 	tb.Helper()
 	file, err := os.Open("testdata/hostile.txt")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	defer func() { _ = file.Close() }()
 	var all []hostileURL
 	lines := bufio.NewScanner(file)
@@ -58,9 +57,7 @@ func TestCheckURLRefusesHostile(t *testing.T) {
 			t.Errorf("%q was accepted as host %q", test.url, u.Host)
 			continue
 		}
-		if !errors.Is(err, ErrURL) {
-			t.Errorf("%q: %v does not match ErrURL", test.url, err)
-		}
+		assert.Is(t, err, ErrURL, "%q … does not match ErrURL", test.url)
 		want := "config.url " + test.want
 		if _, addrErr := netip.ParseAddr(test.want); addrErr == nil {
 			want = "config.url points to a private or reserved address (" + test.want + ")"
@@ -128,9 +125,7 @@ func TestWireURL(t *testing.T) {
 		"://":                                      "://",
 		"no URL":                                   "no URL",
 	} {
-		if got := WireURL(raw); got != want {
-			t.Errorf("%s: got %s, want %s", raw, got, want)
-		}
+		assert.Equal(t, WireURL(raw), want, "%s", raw)
 	}
 }
 
@@ -146,9 +141,8 @@ func TestCheckURLNamesTheField(t *testing.T) {
 			t.Errorf("%s with loopback allowed: %v", raw, err)
 		}
 	}
-	if _, err := development.CheckURL("config.url", "https://10.0.0.1/"); !errors.Is(err, ErrBlocked) {
-		t.Errorf("a range that was not opened: %v", err)
-	}
+	assert.Is(t, assert.Err(development.CheckURL("config.url", "https://10.0.0.1/")), ErrBlocked,
+		"a range that was not opened")
 }
 
 func TestURLErrorsKeepThePassword(t *testing.T) {
@@ -173,9 +167,7 @@ func TestHideAddresses(t *testing.T) {
 		`ftp://host?s3cret, no address`:         `ftp://host/… no address`,
 		`dial tcp 192.0.2.1:443: timeout`:       `dial tcp 192.0.2.1:443: timeout`,
 	} {
-		if got := HideAddresses(errors.New(text)).Error(); got != want {
-			t.Errorf("%s\nis shown as %s\nwant        %s", text, got, want)
-		}
+		assert.Equal(t, HideAddresses(errors.New(text)).Error(), want, "%s is shown as", text)
 	}
 	if HideAddresses(nil) != nil {
 		t.Error("nil became an error")
@@ -237,9 +229,8 @@ func TestSpellingsOfOneAddress(t *testing.T) {
 				t.Errorf("%s as %s: %v", want, spelling, err)
 				continue
 			}
-			if !slices.ContainsFunc(h.addrs, func(a netip.Addr) bool { return a.Unmap() == want }) {
-				t.Errorf("%s as %s: read as %v", want, spelling, h.addrs)
-			}
+			assert.Equal(t, slices.ContainsFunc(h.addrs, func(a netip.Addr) bool { return a.Unmap() == want }), true,
+				"%s as %s: read as %v", want, spelling, h.addrs)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"carillon/command/irreversible"
 	"carillon/eventstore"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -36,9 +37,7 @@ func newMachine(t *testing.T) *machine {
 	store := n.Store()
 	t.Cleanup(func() {
 		store.Close()
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, n.Close())
 	})
 	m.store = store
 	return m
@@ -88,9 +87,7 @@ func TestGateComparesClocks(t *testing.T) {
 		for _, by := range []time.Duration{year, 61 * time.Second, -61 * time.Second, -year} {
 			m := newMachine(t)
 			set(m, by)
-			if err := m.pass(t, 1); !errors.Is(err, irreversible.ErrClocks) {
-				t.Errorf("%s by %s: %v", name, by, err)
-			}
+			assert.Is(t, m.pass(t, 1), irreversible.ErrClocks, "%s by %s", name, by)
 			if name == "newest" && by > 0 {
 				m.log.Store(0) // the log stays ahead: its times only grow
 				if err := m.pass(t, 1); !errors.Is(err, irreversible.ErrClocks) {
@@ -105,9 +102,7 @@ func TestGateComparesClocks(t *testing.T) {
 	}
 	m := newMachine(t)
 	m.own.Store(int64(59 * time.Second))
-	if err := m.pass(t, 10); err != nil {
-		t.Errorf("59 s apart: %v", err)
-	}
+	must.OK(t, m.pass(t, 10))
 }
 
 // More than a tenth of the log takes two turns a day apart, whichever processes they are in, and a clock that leaps
@@ -143,9 +138,7 @@ func TestGateOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	must.OK(t, m.pass(t, 0))
-	if head, err := m.store.Head(t.Context()); err != nil || head != eventstore.Start {
-		t.Errorf("recorded although nothing is due: %s, %v", head, err)
-	}
+	assert.Equal(t, must.Get(m.store.Head(t.Context()))(t), eventstore.Start, "recorded although nothing is due")
 	both := func(waits bool) {
 		t.Helper()
 		failures := make(chan error)
@@ -174,7 +167,5 @@ func TestGateUnanswered(t *testing.T) {
 		t.Errorf("the share is not known: %v", err)
 	}
 	g.Database = func(context.Context) (time.Time, error) { return time.Time{}, away }
-	if _, err := g.Pass(t.Context(), irreversible.Scavenge, nil); !errors.Is(err, away) {
-		t.Errorf("Postgres is away: %v", err)
-	}
+	assert.Is(t, assert.Err(g.Pass(t.Context(), irreversible.Scavenge, nil)), away, "Postgres is away")
 }

@@ -33,9 +33,7 @@ func TestReadCertificateCanBeShown(t *testing.T) {
 	issuing := root.Below("Issuing")
 	bits := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	curve := mtlstest.Key(t)
 	asOpenSSL := must.Get(x509.MarshalECPrivateKey(curve))(t)
 	for name, tt := range map[string]struct {

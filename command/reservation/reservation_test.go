@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/command/reservation"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -57,9 +58,7 @@ func TestConcurrentUpserts(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if created.Load() != 1 {
-		t.Errorf("%d were created, want 1", created.Load())
-	}
+	assert.Equal(t, created.Load(), 1, "were created")
 }
 
 // TestRequestIsRetried kills a request at each of its appends, before it was recorded and after, and tries it again at
@@ -101,9 +100,7 @@ func TestRequestIsRetried(t *testing.T) {
 		if _, err := w.create(ctx, old, never); err != nil {
 			t.Errorf("after death %d the old name is not free: %v", i, err)
 		}
-		if owner := w.owners(ctx, t)[name]; owner != id {
-			t.Errorf("after death %d %s has the name, want %s", i, owner, id)
-		}
+		assert.Equal(t, w.owners(ctx, t)[name], id, "after death %d … has the name", i)
 	}
 	for i, death := range []mortal{at(1), before(2), at(2)} {
 		name := fmt.Sprintf("delete-%d", i)
@@ -168,17 +165,14 @@ func TestInterruptedRename(t *testing.T) {
 	t.Run("others wait, because it may only be slow", func(t *testing.T) {
 		t.Parallel()
 		w, _ := died(t)
-		if _, err := w.create(t.Context(), "b", never); !errors.Is(err, reservation.ErrContended) {
-			t.Errorf("error = %v, want ErrContended", err)
-		}
+		assert.Is(t, assert.Err(w.create(t.Context(), "b", never)), reservation.ErrContended,
+			"error")
 	})
 	t.Run("after a minute it is given up", func(t *testing.T) {
 		t.Parallel()
 		w, _ := died(t)
 		w.pass(time.Minute)
-		if _, err := w.create(t.Context(), "b", never); err != nil {
-			t.Error(err)
-		}
+		must.Get(w.create(t.Context(), "b", never))(t)
 	})
 	t.Run("once its owner has changed it can't come any more", func(t *testing.T) {
 		t.Parallel()
@@ -186,9 +180,7 @@ func TestInterruptedRename(t *testing.T) {
 		must.OK(t, w.do(t.Context(), never, func(ctx context.Context, r *request) error {
 			return r.execute(ctx, id, w.revise(destination.FieldName, destination.Settings{Name: "other"}), nil)
 		}))
-		if _, err := w.create(t.Context(), "b", never); err != nil {
-			t.Error(err)
-		}
+		must.Get(w.create(t.Context(), "b", never))(t)
 	})
 }
 
@@ -201,12 +193,8 @@ func TestRenameToNameWithoutOwner(t *testing.T) {
 		t.Fatalf("error = %v, want errKilled", err)
 	}
 	w.pass(time.Minute)
-	if err := w.rename(t.Context(), id, "b", never); err != nil {
-		t.Error(err)
-	}
-	if owner := w.owners(t.Context(), t)["b"]; owner != id {
-		t.Errorf("%s has the name, want %s", owner, id)
-	}
+	must.OK(t, w.rename(t.Context(), id, "b", never))
+	assert.Equal(t, w.owners(t.Context(), t)["b"], id, "has the name")
 }
 
 // TestRenameWaitsForCreate that has reserved the name and is about to create its owner.
@@ -214,17 +202,13 @@ func TestRenameWaitsForCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	other, err := w.create(t.Context(), "a", never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var made uuid.UUID
 	err = w.do(t.Context(), never, func(ctx context.Context, r *request) error {
 		return r.names.Create(ctx, eventstore.Metadata{}, w.name("b"), func(ctx context.Context, id uuid.UUID) error {
 			hurried, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			defer cancel()
-			if err := w.rename(hurried, other, "b", never); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("rename: error = %v, want to wait", err)
-			}
+			assert.Is(t, w.rename(hurried, other, "b", never), context.DeadlineExceeded, "rename: error")
 			return r.begin("b", &made)(ctx, id)
 		})
 	})
@@ -277,9 +261,7 @@ func TestManyRequestsThatDie(t *testing.T) {
 			t.Errorf("%s can't be had: %v", name, err)
 		}
 	}
-	if owners := w.owners(ctx, t); len(owners) != len(names) {
-		t.Errorf("%v, want an owner for each of %v", owners, names)
-	}
+	assert.Equal(t, len(w.owners(ctx, t)), len(names), "want an owner for each of %v", names)
 }
 
 // TestNoDeathBlocksAName tries histories of requests, one after the other, that die and are not tried again.

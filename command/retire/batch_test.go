@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/retirement"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -96,9 +97,7 @@ func TestOver(t *testing.T) {
 		if c.change != nil {
 			c.change(p)
 		}
-		if got := p.over(before); got != c.want {
-			t.Errorf("%s: over is %v", name, got)
-		}
+		assert.Equal(t, p.over(before), c.want, "%s: over", name)
 	}
 }
 

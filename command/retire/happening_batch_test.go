@@ -9,6 +9,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestHappeningBatch(t *testing.T) {
@@ -79,9 +80,7 @@ func TestHappeningBatch(t *testing.T) {
 	if diff := cmp.Diff(want, b.retired); diff != "" || b.retired.Batch == uuid.Nil {
 		t.Errorf("batch (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]retirement.Filled{{Feed: feed, Source: site}}, b.filled); diff != "" {
-		t.Errorf("backfills (-want +got):\n%s", diff)
-	}
+	assert.Same(t, b.filled, []retirement.Filled{{Feed: feed, Source: site}})
 }
 
 // However much was merged, what is recorded of it fits into an append, or it stays.

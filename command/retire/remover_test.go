@@ -17,6 +17,7 @@ import (
 	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -67,9 +68,7 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 		retirement.Options{}))(t)
 	var recorded []eventstore.Recorded
 	for e, err := range store.Read(t.Context(), retirement.Aggregate.Stream(log), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		recorded = append(recorded, e)
 	}
 	for killedAt := range len(streams) + 2 {
@@ -82,9 +81,8 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 			if len(ended) == killedAt {
 				return errKilled
 			}
-			if sealed.Before(recorded[0].Position) {
-				t.Errorf("%s is deleted before its retirement is sealed", stream)
-			}
+			assert.Equal(t, sealed.Before(recorded[0].Position), false,
+				"%s is deleted before its retirement is sealed", stream)
 			ended = append(ended, stream)
 			return store.Tombstone(ctx, stream)
 		})
@@ -95,9 +93,7 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 	}
 	for _, stream := range streams {
 		for _, err := range store.Read(t.Context(), stream, 0) {
-			if !errors.Is(err, eventstore.ErrStreamDeleted) {
-				t.Errorf("%s: %v", stream, err)
-			}
+			assert.Is(t, err, eventstore.ErrStreamDeleted, "%s", stream)
 		}
 	}
 	removed, err := retirement.Aggregate.Load(t.Context(), store, batch)
@@ -115,9 +111,7 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 	// Subscribers get events of the program alone, in a stream that has ended too.
 	all := eventstore.Categories("publication", "retirement")
 	for message, err := range store.Subscribe(t.Context(), eventstore.Start, all) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if message.CaughtUp {
 			break
 		}

@@ -17,6 +17,7 @@ import (
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // world is an event store and read models in which one call never answers.
@@ -297,9 +298,7 @@ func TestRemoverBesideHangingStore(t *testing.T) {
 				Batch:        uuid.New(),
 				Publications: []retirement.Publication{{ID: uuid.New()}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			batch := []eventstore.Recorded{{Type: "retirement.events-retired.v1", Data: data}}
 			w, began := &world{hangs: call}, time.Now()
 			err = retire.NewRemover(w, w.seal, w.tombstone).React(t.Context(), batch)

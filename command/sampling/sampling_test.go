@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/command/sampling"
+	"carillon/eventstore/storetest/assert"
 )
 
 // Kinds are counted apart, what has no kind passes, and the count is with the attributes of the line that it is of.
@@ -37,8 +38,6 @@ func TestHandlerHoldsBackByKind(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		lines.Reset()
 		log.Info("one")
-		if text := lines.String(); strings.Count(text, "\n") != 1 {
-			t.Errorf("the next flood begins with %q", text)
-		}
+		assert.Equal(t, strings.Count(lines.String(), "\n"), 1, "the next flood begins with")
 	})
 }

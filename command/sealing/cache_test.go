@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -44,9 +45,7 @@ func TestNoKeyStaysInMemory(t *testing.T) {
 				time.Sleep(3 * time.Second) // the clock of the bubble
 			}
 			time.Sleep(2 * cacheFor)
-			if n := cached(); n != 0 {
-				t.Errorf("%d unused keys are in memory", n)
-			}
+			assert.Equal(t, cached(), 0, "unused keys are in memory")
 		}
 	})
 }

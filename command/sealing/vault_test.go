@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -194,15 +195,12 @@ func TestSealedValueOpensInItsFieldOnly(t *testing.T) {
 			if field != sealedAs {
 				want = sealing.ErrDamaged
 			}
-			if _, err := v.Open(t.Context(), alice, field, sealed); !errors.Is(err, want) {
-				t.Errorf("sealed as %s, opened as %s: error = %v, want %v", sealedAs, field, err, want)
-			}
-			if _, err := ring(t).OpenWith(alice, field, keys.keys[alice], sealed); !errors.Is(err, want) {
-				t.Errorf("sealed as %s, opened as %s with its key: error = %v, want %v", sealedAs, field, err, want)
-			}
-			if _, err := v.Open(t.Context(), alice, field, asBefore); !errors.Is(err, sealing.ErrDamaged) {
-				t.Errorf("sealed as %s, opened as %s of version 1: error = %v", sealedAs, field, err)
-			}
+			assert.Is(t, assert.Err(v.Open(t.Context(), alice, field, sealed)), want,
+				"sealed as %s, opened as %s: error", sealedAs, field)
+			assert.Is(t, assert.Err(ring(t).OpenWith(alice, field, keys.keys[alice], sealed)), want,
+				"sealed as %s, opened as %s with its key: error", sealedAs, field)
+			assert.Is(t, assert.Err(v.Open(t.Context(), alice, field, asBefore)), sealing.ErrDamaged,
+				"sealed as %s, opened as %s of version 1: error", sealedAs, field)
 		}
 	}
 }
@@ -242,9 +240,8 @@ func TestAnotherMasterKeyOpensNothing(t *testing.T) {
 	sealed := seal(t, newVault(t, keys, alice), alice, "alice's")
 	other := must.Get(sealing.NewVault(keys, bytes.Repeat([]byte{8}, 32)))(t)
 	refused(t, other, alice, sealed, sealing.ErrDamaged)
-	if _, err := other.Seal(t.Context(), alice, sealing.Secret, []byte("x")); !errors.Is(err, sealing.ErrDamaged) {
-		t.Errorf("seal: error = %v, want ErrDamaged", err)
-	}
+	assert.Is(t, assert.Err(other.Seal(t.Context(), alice, sealing.Secret, []byte("x"))), sealing.ErrDamaged,
+		"seal: error")
 	for _, length := range []int{0, 16, 31, 33} {
 		if _, err := sealing.NewVault(keys, make([]byte, length)); err == nil {
 			t.Errorf("a master key of %d bytes was accepted", length)
@@ -264,9 +261,8 @@ func TestDigestsTellValuesOfOneOwnerApart(t *testing.T) {
 		}
 		return string(d)
 	}
-	if digest(v, alice, "a") != digest(newVault(t, keys), alice, "a") {
-		t.Error("two processes digest one value differently")
-	}
+	assert.Equal(t, digest(v, alice, "a"), digest(newVault(t, keys), alice, "a"),
+		"two processes digest one value differently")
 	seen := map[string]bool{digest(v, alice, "a"): true, digest(v, alice, "b"): true, digest(v, bob, "a"): true}
 	if len(seen) != 3 {
 		t.Errorf("digests collide: %x", slices.Collect(maps.Keys(seen)))
@@ -284,17 +280,14 @@ func TestShreddedDoesNotOpen(t *testing.T) {
 			must.OK(t, here.Shred(t.Context(), alice))
 		}
 		refused(t, here, alice, hers, sealing.ErrShredded)
-		if _, err := here.Seal(t.Context(), alice, sealing.Secret, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
-			t.Errorf("seal: error = %v, want ErrShredded", err)
-		}
-		if _, err := here.Digest(t.Context(), alice, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
-			t.Errorf("digest: error = %v, want ErrShredded", err)
-		}
+		assert.Is(t, assert.Err(here.Seal(t.Context(), alice, sealing.Secret, []byte("more"))), sealing.ErrShredded,
+			"seal: error")
+		assert.Is(t, assert.Err(here.Digest(t.Context(), alice, []byte("more"))), sealing.ErrShredded,
+			"digest: error")
 		time.Sleep(5 * time.Second) // the clock of the bubble
 		refused(t, there, alice, hers, sealing.ErrShredded)
-		if plain, err := here.Open(t.Context(), bob, sealing.Secret, his); err != nil || string(plain) != "his" {
-			t.Errorf("bob's value opened to %q, error = %v", plain, err)
-		}
+		assert.Equal(t, string(must.Get(here.Open(t.Context(), bob, sealing.Secret, his))(t)), "his",
+			"bob's value opened to … error =")
 		// A new key of the same owner opens nothing of the old one.
 		must.OK(t, here.Create(t.Context(), alice))
 		refused(t, here, alice, hers, sealing.ErrDamaged)

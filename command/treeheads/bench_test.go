@@ -29,9 +29,7 @@ func openNode(b *testing.B) eventstore.Store {
 	dir := filepath.Join(b.TempDir(), "store")
 	n := must.Get(node.Open(node.Config{Dir: dir}))(b)
 	b.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			b.Error(err)
-		}
+		must.OK(b, n.Close())
 	})
 	return n.Store()
 }
@@ -147,9 +145,7 @@ func upToHead(ctx context.Context, b *testing.B, store eventstore.Store) iter.Se
 	return func(yield func(eventstore.Recorded, error) bool) {
 		head := must.Get(store.Head(ctx))(b)
 		for e, err := range eventstore.Between(ctx, store, eventstore.Start, head, eventstore.Filter{}) {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			if !yield(*e, nil) {
 				return
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -87,9 +87,7 @@ func TestExportLinked(t *testing.T) {
 		"destination-" + id.String() + ": events 0 to 1, none between them is missing",
 		"missing: 2 events newer than the tree head, not sealed yet",
 	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("the report lacks %q:\n%s", part, text)
-		}
+		assert.Equal(t, strings.Contains(text, part), true, "the report lacks %q: %s", part, text)
 	}
 }
 
@@ -169,9 +167,7 @@ func TestHostileExportOfSharedStream(t *testing.T) {
 			}
 		}
 	}
-	if _, err := withheldExport(t, school); !errors.Is(err, treeheads.ErrNothing) {
-		t.Errorf("an organization without any event of it: %v", err)
-	}
+	assert.Is(t, assert.Err(withheldExport(t, school)), treeheads.ErrNothing, "an organization without any event of it")
 }
 
 func TestExportOfNothing(t *testing.T) {
@@ -180,9 +176,7 @@ func TestExportOfNothing(t *testing.T) {
 	l.add(t, 3)
 	for want, of := range map[error]*log{treeheads.ErrUnsealed: l, treeheads.ErrNothing: first(sealed(t))} {
 		wanted := treeheads.Wanted{ID: uuid.New(), Categories: []string{"feed"}}
-		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, wanted, nil); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		assert.Is(t, sealer(of).Export(t.Context(), &bytes.Buffer{}, wanted, nil), want, "Export")
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -168,9 +169,8 @@ func TestCoverSealsEvent(t *testing.T) {
 	}
 	l.reach(false)
 	l.add(t, 1)
-	if err := all[0].Cover(t.Context(), l.log[len(l.log)-1].Position); !errors.Is(err, eventstore.ErrUnavailable) {
-		t.Errorf("without the event store: %v", err)
-	}
+	assert.Is(t, all[0].Cover(t.Context(), l.log[len(l.log)-1].Position), eventstore.ErrUnavailable,
+		"without the event store")
 }
 
 // A process that starts seals a minute later if the last head is old, and at its time else.
@@ -393,9 +393,7 @@ func TestTargetFileAfterFailure(t *testing.T) {
 		must.OK(t, target.Send(t.Context(), &heads[i]))
 	}
 	text := must.Get(os.ReadFile(path))(t)
-	if kept, err := seal.ReadHeads(bytes.NewReader(text)); err != nil || len(kept) != 2 {
-		t.Errorf("%d heads of %q, %v", len(kept), text, err)
-	}
+	assert.Equal(t, len(must.Get(seal.ReadHeads(bytes.NewReader(text)))(t)), 2, "heads of %q", text)
 	if err := (&treeheads.Target{To: dir}).Send(t.Context(), &heads[0]); err == nil {
 		t.Error("written to a directory")
 	}
@@ -420,7 +418,5 @@ func TestTargetFileHangs(t *testing.T) {
 	if kept, failed := seal.ReadHeads(bytes.NewReader(text)); len(kept) != 1 || failed != nil {
 		t.Errorf("%d heads of %q, %v, %v", len(kept), text, failed, err)
 	}
-	if err := reader.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, reader.Close())
 }

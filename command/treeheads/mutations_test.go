@@ -222,9 +222,7 @@ func forgeries() (list []mutation) {
 					t.Helper()
 					stored := &(*l)[l.headAt(number)]
 					event, err := treehead.Events.Decode(stored)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					head := event.(treehead.Signed)
 					change(&head)
 					if _, stored.Data, err = treehead.Events.Encode(head); err != nil {
@@ -244,9 +242,7 @@ func forgeries() (list []mutation) {
 			event := must.Get(treehead.Events.Decode(stored))(t)
 			e := event.(treehead.Signed)
 			tree, err := seal.ResumeTree(e.Size, e.Nodes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			head := seal.Sign(tree, e.Leaves, e.At.Add(time.Hour), own)
 			e.At, e.Signature = head.At, head.Signature
 			if _, stored.Data, err = treehead.Events.Encode(e); err != nil {
@@ -309,9 +305,7 @@ func retired(t *testing.T, sealIt bool) (l *log, streams []string) {
 		appendTo(t, l, stream, "thing.happened.v1", []byte("{}"))
 	}
 	name, data, err := retirement.Events.Encode(batch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := sealer(l)
 	if !sealIt {
 		must.Get(s.Seal(t.Context(), by))(t)

@@ -51,9 +51,7 @@ func TestExportDoctoredInPython(t *testing.T) {
 		if files[name].heads != "" {
 			err = errors.Join(err, os.WriteFile(path+"-heads", []byte(files[name].heads), 0o600))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		args = append(args, path)
 	}
 	script := exec.CommandContext(t.Context(), python, args...)

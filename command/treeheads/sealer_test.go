@@ -21,6 +21,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -119,9 +120,7 @@ func burst(t testing.TB, store eventstore.Store, count int) (stream string) {
 			Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
 		}
 	}
-	if _, err := store.Append(t.Context(), stream, eventstore.NoStream, events); err != nil {
-		t.Error(err)
-	}
+	must.Get(store.Append(t.Context(), stream, eventstore.NoStream, events))(t)
 	return stream
 }
 
@@ -208,9 +207,8 @@ func TestSealOnServers(t *testing.T) {
 					t.Errorf("after a tombstone: %v", err)
 				}
 				wanted.Organization = uuid.New()
-				if err := sealer(store).Export(t.Context(), &out, wanted, nil); !errors.Is(err, treeheads.ErrNothing) {
-					t.Errorf("after a tombstone, for an organization: %v", err)
-				}
+				assert.Is(t, sealer(store).Export(t.Context(), &out, wanted, nil), treeheads.ErrNothing,
+					"after a tombstone, for an organization")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -28,9 +29,7 @@ func TestEachReasonHasAnAdvice(t *testing.T) {
 			t.Errorf("there is no advice on the note %s", code)
 		}
 	}
-	if got := Advice("unknown"); got != "" {
-		t.Errorf("advice on an unknown reason: %s", got)
-	}
+	assert.Equal(t, Advice("unknown"), "", "advice on an unknown reason")
 }
 
 // Failures that last are failures that there are, and none whose advice is to wait.
@@ -45,9 +44,7 @@ func TestLastingReasonsNeedSomebody(t *testing.T) {
 			}
 		}
 	}
-	if lasting != 10 {
-		t.Errorf("%d lasting reasons are reasons of failures, want all 10", lasting)
-	}
+	assert.Equal(t, lasting, 10, "lasting reasons are reasons of failures, want all 10")
 }
 
 func TestBacklogDelaysPages(t *testing.T) {
@@ -69,22 +66,14 @@ func TestBacklogDelaysPages(t *testing.T) {
 			t.Fatal("a page is read although there is no room")
 		}
 		cancel(errGone)
-		if err := <-gone; !errors.Is(err, errGone) {
-			t.Errorf("who gave up got %v", err)
-		}
+		assert.Is(t, <-gone, errGone, "who gave up")
 		second()
 		for range cap(waited) {
-			if err := <-waited; err != nil {
-				t.Error(err)
-			}
+			must.OK(t, <-waited)
 		}
 		first()
-		if b.held != 0 {
-			t.Errorf("%d are held, want none", b.held)
-		}
+		assert.Equal(t, b.held, 0, "are held")
 		(*Backlog)(nil).hold(1)()
-		if err := (*Backlog)(nil).Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, (*Backlog)(nil).Wait(t.Context()))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -42,9 +43,7 @@ func identifiedOn(
 		before.detailsOf = func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 			some := map[uuid.UUID][]happening.Details{}
 			for _, id := range ids {
-				if asked[id] {
-					t.Errorf("the details of %s are read again", id)
-				}
+				assert.Equal(t, asked[id], false, "the details of %s are read again", id)
 				if asked[id] = true; details[id] != nil {
 					some[id] = details[id]
 				}
@@ -53,9 +52,7 @@ func identifiedOn(
 		}
 		err = x.resolve(known, before)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return x.sightings
 }
 
@@ -204,9 +201,7 @@ func TestIdentification_manyAlike(t *testing.T) {
 	}
 	s := onStage("id:new", "Krk no99 Anna", 5).in("Fox Inn")
 	x, err := newIdentification([]collect.Observation{s.Observation}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := 0
 	err = x.resolve(known, memory{detailsOf: func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 		read += len(ids)

@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/visiting"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 )
 
 // A failure of the first page is a state of the source, with its reason and a sentence.
@@ -112,9 +113,7 @@ func TestSchedulesAdaptToFutureHappenings(t *testing.T) {
 			before := s.interval()
 			l.set("root", tt.then)
 			s.walk()
-			if after := s.interval(); (after < before) != tt.hastens {
-				t.Errorf("the interval goes from %s to %s", before, after)
-			}
+			assert.Equal(t, s.interval() < before, tt.hastens, "the interval goes from %s to", before)
 		})
 	}
 }
@@ -185,12 +184,8 @@ func TestLongWalkGivesWay(t *testing.T) {
 		s.monitor.Visit(t.Context(), s.turn())
 	}
 	want := []string{"root", "0", "1", "2", "3", "3", "4", "5", "6"}
-	if !slices.Equal(l.asked, want) {
-		t.Errorf("asked for %v, want %v", l.asked, want)
-	}
-	if got := len(s.events(happening.Aggregate.Category)); got != 7 {
-		t.Errorf("%d happenings", got)
-	}
+	assert.Slices(t, l.asked, want, "asked for")
+	assert.Equal(t, len(s.events(happening.Aggregate.Category)), 7, "happenings")
 }
 
 // A visit of a source that is paused meanwhile ends at its next page. Once the source is resumed, its walk continues.

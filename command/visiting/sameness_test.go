@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect/sources/listing"
 	"carillon/command/collect/sources/site"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -175,9 +176,7 @@ func TestPagesOfOneSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := triedTitles(t, tt.pages, tt.lists); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			assert.Slices(t, triedTitles(t, tt.pages, tt.lists), tt.want, "triedTitles")
 		})
 	}
 }

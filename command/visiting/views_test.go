@@ -19,6 +19,7 @@ import (
 	"carillon/command/collect/sources/site"
 	"carillon/command/collect/sources/sitemap"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -40,10 +41,7 @@ func TestPagesOfSourceMakeOneView(t *testing.T) {
 	s := l.begin(t)
 	s.expect("at first", "observed")
 	s.expect("the same again", "")
-	event, err := happening.Events.Decode(&s.events(happening.Aggregate.Category)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	event := must.Get(happening.Events.Decode(&s.events(happening.Aggregate.Category)[0]))(t)
 	if e, is := event.(happening.Observed); !is || e.Details.Title != "Jazz night" || e.Details.PrimaryImage == "" ||
 		e.Details.Location == nil || e.Details.Description == "" || e.Version != 2 {
 		t.Errorf("observed: %+v", event)
@@ -183,12 +181,9 @@ func TestVisit_cutOffBeforeComparison(t *testing.T) {
 		}
 		s.monitor.Store = s.store
 		s.monitor.Visit(t.Context(), s.turn())
-		if got := len(s.events(happening.Aggregate.Category)); got != many+2 {
-			t.Errorf("cut off after %d, %d events are recorded, want %d", after, got, many+2)
-		}
-		if len(l.asked) != 4 {
-			t.Errorf("the pages were asked for in the order %v, want each once a walk", l.asked)
-		}
+		assert.Equal(t, len(s.events(happening.Aggregate.Category)), many+2,
+			"cut off after %d … events are recorded", after)
+		assert.Equal(t, len(l.asked), 4, "the pages were asked for in the order %v, want each once a walk", l.asked)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -147,9 +148,7 @@ func TestAnswerIsReadable(t *testing.T) {
 		if test.encoding != "" {
 			header.Set("Content-Encoding", test.encoding)
 		}
-		if got := answerText([]byte(test.body), header, func() *concealer { return nil }); got != test.want {
-			t.Errorf("%s: got %.200q, want %.200q", name, got, test.want)
-		}
+		assert.Equal(t, answerText([]byte(test.body), header, func() *concealer { return nil }), test.want, "%s", name)
 	}
 }
 
@@ -178,9 +177,7 @@ func TestAnswerConcealsSecrets(t *testing.T) {
 	const body = `v1: no route /services/[masked] or /services/[masked] for [masked], [masked], {"token":"[masked]",` +
 		`"key":"[masked]"} ` +
 		`[masked] [masked] [masked]`
-	if result.Body != body {
-		t.Errorf("got  %s\nwant %s", result.Body, body)
-	}
+	assert.Equal(t, result.Body, body, "Body")
 	if want := "endpoint answered 302 Found to https://other.example/services/[masked]; redirects are not " +
 		"followed"; result.ErrorMessage != want {
 		t.Errorf("got %s", result.ErrorMessage)
@@ -229,9 +226,7 @@ func TestAnswerKeepsWhatIsShown(t *testing.T) {
 		"https://example.org":      "a/b?c",
 		"https://example.org/?":    "a/b?c",
 	} {
-		if got := newConcealer(address, map[string]string{"X-Debug": "on"}).replace(text); got != text {
-			t.Errorf("%s: %s", address, got)
-		}
+		assert.Equal(t, newConcealer(address, map[string]string{"X-Debug": "on"}).replace(text), text, "%s", address)
 	}
 	for address, want := range map[string]string{
 		"https://example.org/hook?k=1":   "no route /hook?[masked]",
@@ -241,9 +236,7 @@ func TestAnswerKeepsWhatIsShown(t *testing.T) {
 	} {
 		_, target, _ := strings.Cut(address, "example.org")
 		target, _, _ = strings.Cut(target, "#")
-		if got := newConcealer(address, nil).replace("no route " + target); got != want {
-			t.Errorf("%s: %s", address, got)
-		}
+		assert.Equal(t, newConcealer(address, nil).replace("no route "+target), want, "%s", address)
 	}
 }
 
@@ -288,9 +281,7 @@ func TestShownHeaders(t *testing.T) {
 		"Odd":        {"\xff\x00"},
 	}, hide)
 	want := "odd: \ufffd\ufffd\nserver: nginx [masked]\nset-cookie: [masked]\nx-id: 1\nx-id: 2\n"
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Equal(t, got, want, "got")
 	many := http.Header{}
 	for i := range 100 {
 		many.Add("X-Many", strings.Repeat("ü", 200+i*10))
@@ -299,9 +290,7 @@ func TestShownHeaders(t *testing.T) {
 	if len(long) > maxHeaders+10 || !utf8.ValidString(long) || !strings.HasSuffix(long, "…\n") {
 		t.Errorf("%d bytes, ending %q", len(long), long[len(long)-20:])
 	}
-	if none := shownHeaders(nil, nil); none != "" {
-		t.Errorf("no headers are %q", none)
-	}
+	assert.Equal(t, shownHeaders(nil, nil), "", "no headers")
 }
 
 func TestKeptText(t *testing.T) {
@@ -324,20 +313,14 @@ func TestKeptText(t *testing.T) {
 		if got != test.want || !utf8.ValidString(got) {
 			t.Errorf("%s: got %d characters, want %d", name, utf8.RuneCountInString(got), utf8.RuneCountInString(test.want))
 		}
-		if reader.Len() != 0 {
-			t.Errorf("%s: %d bytes left, the connection is lost", name, reader.Len())
-		}
+		assert.Equal(t, reader.Len(), 0, "%s … bytes left, the connection is lost", name)
 	}
 	endless := strings.NewReader(strings.Repeat("a", readBytes+drainUnknown+1))
 	readBody(endless, -1, keptText)
-	if endless.Len() != 1 {
-		t.Errorf("read past the drain limit, %d left", endless.Len())
-	}
+	assert.Equal(t, endless.Len(), 1, "read past the drain limit … left")
 	long := strings.NewReader(strings.Repeat("a", readBytes+drainBytes+1))
 	readBody(long, long.Size(), keptText)
-	if long.Len() != drainBytes+1 {
-		t.Errorf("of an answer that is too long to be drained %d are left", long.Len())
-	}
+	assert.Equal(t, long.Len(), drainBytes+1, "of an answer that is too long to be drained … are left")
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -371,9 +354,7 @@ func TestRetryAfter(t *testing.T) {
 		if test.value != "" {
 			header.Set("Retry-After", test.value)
 		}
-		if got := retryAfter(test.status, header, now); got != test.want {
-			t.Errorf("%d %q: %s, want %s", test.status, test.value, got, test.want)
-		}
+		assert.Equal(t, retryAfter(test.status, header, now), test.want, "%d %q", test.status, test.value)
 	}
 }
 
@@ -394,9 +375,7 @@ func TestAnnouncedBodyTakesLittleMemory(t *testing.T) {
 	t.Parallel()
 	const text = "slow"
 	slow := &asked{Reader: iotest.OneByteReader(strings.NewReader(text))}
-	if got := readBody(slow, 1<<20, keptText); got != text {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, readBody(slow, 1<<20, keptText), text, "readBody")
 	for _, room := range slow.room {
 		if room > firstBytes {
 			t.Fatalf("%d bytes wait for an answer of %d", room, len(text))

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -47,9 +48,7 @@ func TestSecretRoundTrip(t *testing.T) {
 	if zero := (Secret{}); zero.Reveal() != "" || zero.Masked() != "" {
 		t.Error("zero secret")
 	}
-	if _, err := Mint(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("randomness that ends: %v", err)
-	}
+	assert.Is(t, assert.Err(Mint(strings.NewReader("short"))), io.ErrUnexpectedEOF, "randomness that ends")
 	for _, bad := range []string{"", "whsec_", full[6:], "whsec_***", "whsec_c2hvcnQ=",
 		"whsec_" + strings.Repeat("AAAA", 22)} {
 		if _, err := ParseSecret(bad); !errors.Is(err, ErrSecret) ||
@@ -89,13 +88,9 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 		"numbers": spelled[1 : len(spelled)-1], "tail": secret.Reveal()[40:],
 		"quoted": strings.Trim(strconv.Quote(string(key)), `"`),
 	} {
-		if strings.Contains(out.String(), leak) {
-			t.Errorf("the secret is shown as %s", name)
-		}
+		assert.Equal(t, strings.Contains(out.String(), leak), false, "the secret is shown as %s", name)
 	}
-	if !strings.Contains(out.String(), "whsec_…") {
-		t.Error("nothing was printed at all")
-	}
+	assert.Equal(t, strings.Contains(out.String(), "whsec_…"), true, "nothing was printed at all")
 }
 
 // The example of the Standard Webhooks specification's reference libraries.
@@ -105,9 +100,7 @@ func TestSignKnownAnswer(t *testing.T) {
 	got := Sign([]Secret{secret, secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0),
 		[]byte(`{"test": 2432232314}`))
 	const one = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-	if got != one+" "+one {
-		t.Errorf("got %s", got)
-	}
+	assert.Equal(t, got, one+" "+one, "got")
 }
 
 func TestEnvelopeBytes(t *testing.T) {
@@ -159,9 +152,7 @@ func TestEnvelopeBytes(t *testing.T) {
 		if diff := cmp.Diff("> "+test.want, string(got)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
-		if !json.Valid(got[2:]) {
-			t.Errorf("%s: not JSON", test.name)
-		}
+		assert.Equal(t, json.Valid(got[2:]), true, "%s: not JSON", test.name)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -137,17 +138,13 @@ func TestSendIsVerifiable(t *testing.T) {
 		"User-Agent": {"Carillon/1.2.3"}, "Content-Length": {fmt.Sprint(len(body))}, "Webhook-Id": {"d-1"},
 		"Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {signature},
 	}
-	if diff := cmp.Diff(want, got.header); diff != "" {
-		t.Error(diff)
-	}
+	assert.Same(t, got.header, want)
 	if strings.Count(signature, "v1,") != 2 || strings.Count(signature, " ") != 1 {
 		t.Errorf("signature %q", signature)
 	}
 	for _, secret := range []Secret{old, current} {
 		verifier := must.Get(standardwebhooks.NewWebhook(secret.Reveal()))(t)
-		if err := verifier.Verify(got.body, got.header); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, verifier.Verify(got.body, got.header))
 	}
 }
 
@@ -197,23 +194,15 @@ func TestSendJudgesStatus(t *testing.T) {
 			Duration:      result.Duration,
 			Kept:          true,
 		}
-		if (result.Headers == "") != (test.reason == "") {
-			t.Errorf("%d: headers %q", test.code, result.Headers)
-		}
+		assert.Equal(t, (result.Headers == ""), test.reason == "", "%d: headers %q", test.code, result.Headers)
 		want.Headers = result.Headers
 		if diff := cmp.Diff(want, result); diff != "" {
 			t.Errorf("%d: %s", test.code, diff)
 		}
-		if result.OK() != (test.reason == "") {
-			t.Errorf("%d: OK is %t", test.code, result.OK())
-		}
+		assert.Equal(t, result.OK(), test.reason == "", "%d: OK", test.code)
 	}
-	if n := len(e.requests()); n != sent {
-		t.Errorf("%d requests for %d attempts: a redirect was followed", n, sent)
-	}
-	if n := e.connections.Load(); n != 1 {
-		t.Errorf("%d connections", n)
-	}
+	assert.Equal(t, len(e.requests()), sent, "requests for attempts: a redirect was followed")
+	assert.Equal(t, e.connections.Load(), 1, "connections")
 }
 
 // The next sender learns whether it opens a connection. An answer that is too long is not read further, so its
@@ -262,17 +251,13 @@ func TestSendReportsKeptConnection(t *testing.T) {
 			sender := e.sender(t, loopback, Options{})
 			for range 2 {
 				result := sender.Send(t.Context(), requestTo(t, e.URL))
-				if result.Kept != tt.kept {
-					t.Errorf("kept: %t", result.Kept)
-				}
+				assert.Equal(t, result.Kept, tt.kept, "kept")
 			}
 			want := int64(2)
 			if tt.kept {
 				want = 1
 			}
-			if n := e.connections.Load(); n != want {
-				t.Errorf("%d connections, want %d", n, want)
-			}
+			assert.Equal(t, e.connections.Load(), want, "connections")
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/assert"
 )
 
 // pipeSender talks to an endpoint over an in-memory connection, so that a synctest clock sees that all wait.
@@ -63,9 +64,7 @@ func TestSendTimesOut(t *testing.T) {
 			sender := pipeSender(t, test.opts, silence)
 			result := sender.Send(t.Context(), requestTo(t, "https://example.com/"))
 			want := Result{FailureReason: "timeout", ErrorMessage: test.message, Duration: test.want}
-			if result != want {
-				t.Errorf("got %+v", result)
-			}
+			assert.Equal(t, result, want, "result")
 		})
 	}
 }
@@ -134,9 +133,7 @@ func TestRetryAfterDateCountsFromTheAnswer(t *testing.T) {
 			Body:    []byte("{}"),
 			Now:     now,
 		})
-		if result.RetryAfter != 50*time.Second {
-			t.Errorf("got %+v", result)
-		}
+		assert.Equal(t, result.RetryAfter, 50*time.Second, "got %+v", result)
 	})
 }
 
@@ -162,9 +159,7 @@ func TestProbeTimesOut(t *testing.T) {
 			FailureReason: "timeout",
 			ErrorMessage:  "timeout: no answer within 5s",
 		}
-		if got != want {
-			t.Errorf("got %+v", got)
-		}
+		assert.Equal(t, got, want, "got")
 	})
 }
 
@@ -195,9 +190,7 @@ func TestProbeIsGuarded(t *testing.T) {
 		len(e.requests()) != 0 || e.connections.Load() != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if ms := (Reachability{ResponseTime: 1999 * time.Microsecond}).ResponseTimeMs(); ms != 1 {
-		t.Errorf("%d ms", ms)
-	}
+	assert.Equal(t, (Reachability{ResponseTime: 1999 * time.Microsecond}).ResponseTimeMs(), 1, "ms")
 }
 
 func TestMalformedAnswersHaveOurWords(t *testing.T) {

@@ -22,9 +22,7 @@ func Golden[E any](t *testing.T, codec eventstore.Codec[E], examples ...E) {
 	t.Helper()
 	for _, example := range examples {
 		name, data, err := codec.Encode(example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		path := filepath.Join("testdata", name+".json")
 		golden, there := stored(t, path, data)
 		if !there {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -56,13 +56,9 @@ func TestCopy_hasAllInOrder(t *testing.T) {
 	if uint64(len(held)) != first.Streams {
 		t.Errorf("heard of %d streams", len(held))
 	}
-	if !slices.Equal(w.order(w.source), w.order(w.target)) {
-		t.Error("the global order differs")
-	}
+	assert.Slices(t, w.order(w.source), w.order(w.target), "the global order differs")
 	for entry, err := range w.target.All(w.ctx, eventstore.Start) { // the time it was first recorded
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if strings.HasPrefix(entry.Stream, "$stats-") {
 			continue
 		}
@@ -92,12 +88,8 @@ func TestCopy_refusesForeignTarget(t *testing.T) {
 	list := entries(3)
 	w.put(w.source, "thing-1", eventstore.NoStream, list)
 	w.put(w.target, "thing-1", eventstore.NoStream, entries(1))
-	if _, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{}); !errors.Is(err, copying.ErrForeign) {
-		t.Errorf("error = %v, want foreign", err)
-	}
-	if n := w.length(w.target, "thing-1"); n != 1 {
-		t.Errorf("the refused target has %d events", n)
-	}
+	assert.Is(t, assert.Err(copying.Copy(w.ctx, w.source, w.target, copying.Options{})), copying.ErrForeign, "error")
+	assert.Equal(t, w.length(w.target, "thing-1"), 1, "the refused target … events")
 }
 
 func TestCopy_findsDifference(t *testing.T) {
@@ -114,9 +106,7 @@ func TestCopy_findsDifference(t *testing.T) {
 			w.copy(copying.Options{})
 			var copied []esdb.Entry
 			for entry, err := range w.target.All(w.ctx, eventstore.Start) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				copied = append(copied, entry)
 			}
 			change(&copied[2])

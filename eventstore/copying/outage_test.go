@@ -17,6 +17,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -150,12 +151,8 @@ func TestRevivedStreamIsCopiedOnce(t *testing.T) {
 	w.put(w.source, "thing-1", eventstore.NoStream, entries(2))
 	target.LoseAnswers(3)
 	w.copy(copying.Options{})
-	if got := w.sameStream("thing-1"); got != 2 {
-		t.Errorf("%d events can be read, want 2", got)
-	}
-	if last, err := w.target.LastRevision(w.ctx, "thing-1"); err != nil || last != 6 {
-		t.Errorf("the last revision is %d, %v, want 6", last, err)
-	}
+	assert.Equal(t, w.sameStream("thing-1"), 2, "events can be read")
+	assert.Equal(t, must.Get(w.target.LastRevision(w.ctx, "thing-1"))(t), 6, "the last revision")
 	if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 {
 		t.Errorf("a second run: %+v", again)
 	}

@@ -77,9 +77,7 @@ func open(t *testing.T, strict *stricttest.Strict) (*esdb.Store, *node.Node) {
 	go func() { served <- n.ListenUnix(socket) }()
 	store := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() {
-		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, errors.Join(store.Close(), n.Close(), <-served))
 	})
 	if _, err := store.Head(t.Context()); err != nil { // it is served from now on
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -199,12 +200,8 @@ func deposed(t *testing.T, c *cluster, url string) {
 		t.Errorf("a change of the leader took %s", took)
 	}
 	direct := c.open("esdb://" + second.address + "?tls=false")
-	if loaded, err := counter.Load(t.Context(), direct, id); err != nil || loaded.State != 1 {
-		t.Errorf("at the new leader: %+v, %v", loaded, err)
-	}
-	if err := <-ended; !errors.Is(err, eventstore.ErrUnavailable) {
-		t.Errorf("the subscription to the old one ended with %v", err)
-	}
+	assert.Equal(t, must.Get(counter.Load(t.Context(), direct, id))(t).State, 1, "at the new leader")
+	assert.Is(t, <-ended, eventstore.ErrUnavailable, "the subscription to the old one ended with")
 	synctest.Wait()
 	if left := first.open(); left > 0 {
 		t.Errorf("%d connections to the old leader are left", left)
@@ -232,9 +229,7 @@ func TestFrozenLeader_left(t *testing.T) {
 		go func() { appended <- add(t.Context(), store, uuid.New()) }()
 		second.Follow("")
 		third.Follow(second.address)
-		if err := <-appended; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-appended)
 		if took := time.Since(began); took > 5*time.Second { // by the old leader it would never be answered
 			t.Errorf("an append was stuck for %s", took)
 		}

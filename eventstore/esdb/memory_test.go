@@ -18,6 +18,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -121,9 +122,7 @@ func TestBurst_breaksNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				strict, logged := &stricttest.Strict{Later: later}, &nodetest.Log{}
 				inMemory(t, strict, slog.New(slog.NewTextHandler(logged, nil)), func(store *esdb.Store) { burst(t, strict, store) })
-				if text := logged.String(); text != "" {
-					t.Errorf("logged %s", text)
-				}
+				assert.Equal(t, logged.String(), "", "logged")
 			})
 		})
 	}
@@ -209,17 +208,11 @@ func outlasts(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	id := uuid.New()
 	must.OK(t, add(t.Context(), store, id))
 	strict.LoseLeader(2 * time.Second)
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatalf("an election of 2 s was not outlasted: %v", err)
-	}
+	must.OK(t, add(t.Context(), store, id))
 	strict.LoseAnswers(1)
 	must.OK(t, add(t.Context(), store, id))
-	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 3 {
-		t.Errorf("%+v, %v, want 3", loaded, err)
-	}
+	assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t).State, 3, "State")
 	strict.LoseLeader(time.Hour)
 	err := add(t.Context(), store, id)
-	if !errors.Is(err, eventstore.ErrUnavailable) {
-		t.Errorf("error = %v, want unavailable", err)
-	}
+	assert.Is(t, err, eventstore.ErrUnavailable, "error")
 }

@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -48,9 +49,7 @@ func single(stream string, expected eventstore.Revision, id uuid.UUID) *esdb.Ord
 func orderOf(ctx context.Context, t *testing.T, store *esdb.Store) (ids []uuid.UUID) {
 	t.Helper()
 	for entry, err := range store.All(ctx, eventstore.Start) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !strings.HasPrefix(entry.Stream, "$") {
 			ids = append(ids, entry.ID)
 		}
@@ -216,20 +215,15 @@ func TestLastRevision(t *testing.T) {
 			metadata("thing-described", `{"$maxCount":1}`)
 			want["thing-described"] = eventstore.NoStream
 			for stream, last := range want {
-				if got, err := store.LastRevision(ctx, stream); err != nil || got != last {
-					t.Errorf("%s: %d, %v, want %d", stream, got, err, last)
-				}
+				assert.Equal(t, must.Get(store.LastRevision(ctx, stream))(t), last, "%s", stream)
 			}
 			must.OK(t, store.Tombstone(ctx, "thing-plain"))
-			if _, err := store.LastRevision(ctx, "thing-plain"); !errors.Is(err, eventstore.ErrStreamDeleted) {
-				t.Errorf("a tombstoned stream: %v", err)
-			}
+			assert.Is(t, assert.Err(store.LastRevision(ctx, "thing-plain")), eventstore.ErrStreamDeleted,
+				"a tombstoned stream")
 			if head, err := store.Head(ctx); err != nil || head == eventstore.Start {
 				t.Errorf("%s, %v", head, err)
 			}
-			if got := len(orderOf(ctx, t, store)); got != 13 {
-				t.Errorf("%d events in the log: asking has left something", got)
-			}
+			assert.Equal(t, len(orderOf(ctx, t, store)), 13, "events in the log: asking has left something")
 		})
 	}
 }

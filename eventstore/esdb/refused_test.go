@@ -26,6 +26,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -133,9 +134,7 @@ func TestConnectionStrings(t *testing.T) {
 		store, err := esdb.Open(connection, slog.New(slog.DiscardHandler))
 		switch {
 		case want == "" && err == nil:
-			if err := store.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, store.Close())
 		case want == "" || err == nil || !strings.Contains(err.Error(), want):
 			t.Errorf("%s: error = %v, want %q", connection, err, want)
 		case strings.Contains(err.Error(), "secret"):
@@ -153,16 +152,12 @@ func TestMissingServer_reportedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
 		store, err := esdb.OpenDialed("esdb://127.0.0.1:2113?tls=false", refused, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = store.Head(t.Context())
 		if !errors.Is(err, eventstore.ErrUnavailable) || !strings.Contains(err.Error(), "no server in") {
 			t.Errorf("error = %v, want unavailable with no server", err)
 		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, store.Close())
 	})
 }
 
@@ -208,9 +203,7 @@ func slow(t *testing.T, store *esdb.Store, stall chan struct{}) {
 	default:
 	}
 	close(stall)
-	if err := <-appended; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-appended)
 }
 
 // A server that takes connections and breaks them, as while it starts, is waited for.
@@ -290,9 +283,7 @@ func resumed(t *testing.T, store *esdb.Store) {
 	for _, position := range all {
 		_, before := 0, 0
 		for message, err := range store.All(ctx, eventstore.Start) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if strings.HasPrefix(message.Stream, "mine-") && !position.Before(message.Position) {
 				before++
 			}
@@ -307,18 +298,14 @@ func resumed(t *testing.T, store *esdb.Store) {
 		break
 	}
 	for _, err := range store.Subscribe(ctx, between, eventstore.Filter{}) {
-		if !errors.Is(err, eventstore.ErrInvalidPosition) {
-			t.Errorf("a subscription from between two events: %v", err)
-		}
+		assert.Is(t, err, eventstore.ErrInvalidPosition, "a subscription from between two events")
 		break
 	}
 	for name, read := range map[string]iter.Seq2[esdb.Entry, error]{
 		"forwards": store.All(ctx, between), "backwards": store.Backwards(ctx, between),
 	} {
 		for _, err := range read {
-			if !errors.Is(err, eventstore.ErrInvalidPosition) {
-				t.Errorf("a read %s from between two events: %v", name, err)
-			}
+			assert.Is(t, err, eventstore.ErrInvalidPosition, "a read %s from between two events", name)
 			break
 		}
 	}
@@ -353,9 +340,7 @@ func TestSubscribingBeyondTheEnd(t *testing.T) {
 						}
 					}
 				case message.Event != nil:
-					if message.Event.Revision != first {
-						t.Errorf("revision %d came first, want %d", message.Event.Revision, first)
-					}
+					assert.Equal(t, message.Event.Revision, first, "revision … came first")
 					return
 				}
 			}

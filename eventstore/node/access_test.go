@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -49,9 +50,7 @@ func (s *server) listenTCP(t *testing.T) string {
 	go func() { served <- s.Serve(listener) }()
 	t.Cleanup(func() {
 		s.stop(t)
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		must.OK(t, <-served)
 	})
 	return listener.Addr().String()
 }
@@ -86,25 +85,18 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 		client := dial(t, c.connection)
 		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
 			events(1)...)
-		if code(err) != c.want {
-			t.Errorf("%s: append: %v", name, err)
-		}
+		assert.Equal(t, code(err), c.want, "%s: append: %v", name, err)
 		if _, err := client.SubscribeToAll(context.Background(), esdb.SubscribeToAllOptions{}); err == nil {
 			t.Errorf("%s: subscribed", name)
 		}
-		if err := client.CreatePersistentSubscription(context.Background(), "s", "g",
-			esdb.PersistentStreamSubscriptionOptions{}); code(err) != c.want {
-			t.Errorf("%s: create group: %v", name, err)
-		}
+		assert.Equal(t, code(client.CreatePersistentSubscription(context.Background(), "s", "g",
+			esdb.PersistentStreamSubscriptionOptions{})), c.want, "%s: create group", name)
 	}
 	// A call may bring its own.
-	_, err := dial(t, "esdb://"+address+"?tlsverifycert=false").AppendToStream(context.Background(), "s",
+	must.Get(dial(t, "esdb://"+address+"?tlsverifycert=false").AppendToStream(context.Background(), "s",
 		esdb.AppendToStreamOptions{
 			ExpectedRevision: esdb.Any{}, Authenticated: &esdb.Credentials{Login: "admin", Password: "secret"},
-		}, events(1)...)
-	if err != nil {
-		t.Errorf("credentials of the call: %v", err)
-	}
+		}, events(1)...))(t)
 }
 
 func TestDiscovery(t *testing.T) {
@@ -147,15 +139,9 @@ func TestListenUnix_replacesStaleSocket(t *testing.T) {
 	go func() { served <- n.ListenUnix(path) }()
 	s := &server{Node: n, socket: path}
 	appendTo(t, s.client(t), "s", esdb.NoStream{}, events(1)...)
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("socket %v, %v", info, err)
-	}
-	if err := n.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, must.Get(os.Stat(path))(t).Mode().Perm(), 0o600, "socket")
+	must.OK(t, n.Close())
+	must.OK(t, <-served)
 }
 
 // A damaged store is evidence, and a backup must not change.

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -58,21 +59,15 @@ func TestUnfinishedBatches(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if answers++; answer.GetSuccess() == nil {
 			t.Errorf("%+v", answer)
 		}
 	}
-	if answers != many-1 {
-		t.Errorf("%d answers", answers)
-	}
+	assert.Equal(t, answers, many-1, "answers")
 	client := s.client(t)
-	if list, err := readStream(client, "s-1", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil ||
-		len(list) != 2 {
-		t.Errorf("%d events, %v", len(list), err)
-	}
+	assert.Equal(t, len(must.Get(readStream(client, "s-1", esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)), 2,
+		"events")
 	if _, err := readStream(client, "s-0", esdb.ReadStreamOptions{From: esdb.Start{}},
 		10); code(err) != esdb.ErrorCodeResourceNotFound {
 		t.Errorf("the late one was written: %v", err)
@@ -146,9 +141,7 @@ func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {
 		!strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("as a stream's name: %v", err)
 	}
-	if list := readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 10); len(list) != 0 {
-		t.Errorf("%d events", len(list))
-	}
+	assert.Equal(t, len(readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 10)), 0, "events")
 }
 
 // Only the data counts, as on the servers that clients were made for; and an append of any number of events survives a
@@ -186,9 +179,7 @@ func TestSizesOfAppends(t *testing.T) {
 			ExpectedRevision: esdb.NoStream{},
 			Deadline:         &long,
 		}, c.list...)
-		if (err == nil) != c.fits {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, (err == nil), c.fits, "%s: %v", name, err)
 	}
 	again := serve(t, node.Config{Dir: "node", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 	report, err := again.Verify(t.Context(), nil)

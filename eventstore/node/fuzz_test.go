@@ -54,9 +54,7 @@ func fuzzedNode(f *testing.F) *Node {
 	f.Helper()
 	n := must.Get(Open(Config{Dir: "node", FS: vfs.NewMem()}))(f)
 	f.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			f.Error(err)
-		}
+		must.OK(f, n.Close())
 	})
 	return n
 }

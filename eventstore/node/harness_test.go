@@ -52,9 +52,7 @@ func (s *server) stop(tb testing.TB) {
 	if s.done == nil {
 		return
 	}
-	if err := errors.Join(s.Close(), <-s.done); err != nil {
-		tb.Errorf("close node: %v", err)
-	}
+	must.OK(tb, errors.Join(s.Close(), <-s.done))
 	s.done = nil
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -64,9 +65,7 @@ func TestFiltersAreBounded(t *testing.T) {
 		"prefixes that are too long": {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: []string{strings.Repeat("a",
 			100<<10)}}, codes.InvalidArgument},
 	} {
-		if err := filtered(t.Context(), client, c.expression); status.Code(err) != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, status.Code(filtered(t.Context(), client, c.expression)), c.want, "%s", name)
 	}
 }
 
@@ -129,9 +128,7 @@ func TestWrongPasswordsAreLogged(t *testing.T) {
 	for password, want := range map[string]codes.Code{"wrong": codes.Unauthenticated, "right": codes.InvalidArgument} {
 		err := connection.Invoke(as(t.Context(), "admin", password), "/event_store.client.streams.Streams/Delete",
 			&streams.DeleteReq{}, &streams.DeleteResp{})
-		if status.Code(err) != want {
-			t.Errorf("%s password: %v", password, err)
-		}
+		assert.Equal(t, status.Code(err), want, "%s password: %v", password, err)
 	}
 	if text := logged.String(); !strings.Contains(text, "wrong user or password") || strings.Contains(text, "admin") {
 		t.Errorf("logged %s", text)
@@ -166,9 +163,7 @@ func TestCredentialsComeBeforeMessages(t *testing.T) {
 				if err == nil {
 					err = call.RecvMsg(&shared.Empty{})
 				}
-				if status.Code(err) != codes.PermissionDenied {
-					t.Errorf("before a message: %v", err)
-				}
+				assert.Equal(t, status.Code(err), codes.PermissionDenied, "before a message: %v", err)
 				if call, err = connection.NewStream(ctx, desc, "/event_store.client."+method); err == nil {
 					_ = call.SendMsg(large) // it may have been refused by then
 					err = call.RecvMsg(&shared.Empty{})
@@ -180,13 +175,9 @@ func TestCredentialsComeBeforeMessages(t *testing.T) {
 		}
 		t.Run(name+"/public calls", func(t *testing.T) {
 			t.Parallel()
-			if _, err := gossip.NewGossipClient(connection).Read(t.Context(), &shared.Empty{}); err != nil {
-				t.Error(err)
-			}
+			must.Get(gossip.NewGossipClient(connection).Read(t.Context(), &shared.Empty{}))(t)
 			err := connection.Invoke(t.Context(), gossip.Gossip_Read_FullMethodName, large, &gossip.ClusterInfo{})
-			if status.Code(err) != codes.ResourceExhausted {
-				t.Errorf("a large message: %v", err)
-			}
+			assert.Equal(t, status.Code(err), codes.ResourceExhausted, "a large message: %v", err)
 		})
 	}
 }

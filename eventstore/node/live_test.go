@@ -13,6 +13,7 @@ import (
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -85,9 +86,7 @@ func TestCaughtUpAndFellBehind(t *testing.T) {
 					t.Fatal(steps)
 				}
 			}
-			if count != c.burst {
-				t.Errorf("%d events", count)
-			}
+			assert.Equal(t, count, c.burst, "events")
 		})
 	}
 }
@@ -104,9 +103,7 @@ func TestStrictRemembersOneStreamOfAnID(t *testing.T) {
 		list := must.Get(readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)
 		total += len(list)
 	}
-	if total != 3 {
-		t.Errorf("%d events, want 3", total)
-	}
+	assert.Equal(t, total, 3, "events")
 }
 
 func TestSubscribersThatDoNotReadHoldNobodyUp(t *testing.T) { //nolint:paralleltest // it measures the heap
@@ -151,9 +148,8 @@ func TestReadOnly(t *testing.T) {
 	s.stop(t)
 	s = serve(t, node.Config{Dir: dir, ReadOnly: true})
 	client = s.client(t)
-	if list, err := readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil || len(list) != 3 {
-		t.Errorf("%d events, %v", len(list), err)
-	}
+	assert.Equal(t, len(must.Get(readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)), 3,
+		"events")
 	subscription := subscribeAll(t, client, esdb.SubscribeToAllOptions{From: esdb.Start{}})
 	for seen := 0; seen < 3; {
 		switch message := subscription.Recv(); {

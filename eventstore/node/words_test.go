@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -32,9 +33,7 @@ func TestPersistentSubscriptionsAreRefused(t *testing.T) {
 	s := serve(t, node.Config{})
 	groups := pb.NewPersistentSubscriptionsClient(rawConnection(t, s))
 	read, err := groups.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, readErr := read.Recv()
 	_, createErr := groups.Create(t.Context(), &pb.CreateReq{})
 	_, listErr := groups.List(t.Context(), &pb.ListReq{})
@@ -50,9 +49,7 @@ func TestPersistentSubscriptionsAreRefused(t *testing.T) {
 		t.Errorf("the official client: %v", err)
 	}
 	err = client.CreatePersistentSubscriptionToAll(t.Context(), "g", esdb.PersistentAllSubscriptionOptions{})
-	if code(err) != esdb.ErrorCodeUnsupportedFeature {
-		t.Errorf("the official client, on $all: %v", err)
-	}
+	assert.Equal(t, code(err), esdb.ErrorCodeUnsupportedFeature, "the official client, on $all: %v", err)
 }
 
 func TestFeaturesThatClientsLookFor(t *testing.T) {
@@ -64,9 +61,7 @@ func TestFeaturesThatClientsLookFor(t *testing.T) {
 		"event_store.client.streams.streams/batchappend": "deadline_duration",
 	}
 	for _, method := range said.GetMethods() {
-		if strings.Contains(method.GetServiceName(), "persistent") {
-			t.Errorf("offers %s", method)
-		}
+		assert.Equal(t, strings.Contains(method.GetServiceName(), "persistent"), false, "offers %s", method)
 		name := method.GetServiceName() + "/" + method.GetMethodName()
 		if features, ok := want[name]; ok && features == strings.Join(method.GetFeatures(), " ") {
 			delete(want, name)

@@ -49,9 +49,7 @@ func start(t testing.TB, log *slog.Logger, strict *stricttest.Strict) (store *es
 	}, socket)
 	store = must.Get(esdb.OpenUnix(socket, log))(t)
 	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Errorf("close store: %v", err)
-		}
+		must.OK(t, store.Close())
 		stop()
 	})
 	return store, stop
@@ -71,9 +69,7 @@ func Listen(t testing.TB, config node.Config) (address string) {
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(listener) }()
 	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), <-served); err != nil {
-			t.Errorf("close the node: %v", err)
-		}
+		must.OK(t, errors.Join(n.Close(), <-served))
 	})
 	return listener.Addr().String()
 }
@@ -108,9 +104,7 @@ func SocketDir(t testing.TB) string {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", "node"))(t)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, os.RemoveAll(dir))
 	})
 	return dir
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 )
 
 const fatal = "CARILLON_TEST_FATAL"
@@ -64,9 +65,7 @@ func TestCatch(t *testing.T) {
 		if !is || caught.Part != what || !strings.Contains(err.Error(), what) || panics.Counts()[what] != 1 {
 			t.Errorf("%s: %v, counted %d", what, err, panics.Counts()[what])
 		}
-		if again := panics.Catch("waits for it", func() error { panic(err) }); !errors.Is(again, err) {
-			t.Errorf("%s, passed on: %v", what, again)
-		}
+		assert.Is(t, panics.Catch("waits for it", func() error { panic(err) }), err, "%s, passed on", what)
 		text := logged.String()
 		if !strings.Contains(text, "TestCatch") || !strings.Contains(text, what) || strings.Contains(text, "s3cret") {
 			t.Errorf("%s: logged %s", what, text)

@@ -56,9 +56,7 @@ func Record[S, E, C any](
 	proposed := make([]eventstore.Proposed, len(events))
 	for i, event := range events {
 		name, data, err := a.Codec.Encode(event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		proposed[i] = eventstore.Proposed{ID: uuid.New(), Type: name, Data: data}
 	}
 	must.Get(store.Append(t.Context(), a.Stream(id), loaded.Revision, proposed))(t)

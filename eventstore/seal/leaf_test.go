@@ -3,7 +3,6 @@ package seal_test
 import (
 	"bytes"
 	"encoding/hex"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -55,9 +55,7 @@ func TestLeafNeverChanges(t *testing.T) {
 			e.Data = bytes.Repeat([]byte{'x'}, c.data)
 		}
 		hash := seal.LeafHash(&e)
-		if got := hex.EncodeToString(hash[:]); got != c.want {
-			t.Errorf("%s: the leaf is %s now", c.name, got)
-		}
+		assert.Equal(t, hex.EncodeToString(hash[:]), c.want, "%s: the leaf … now", c.name)
 	}
 }
 
@@ -68,9 +66,7 @@ func TestLeafOfCopy(t *testing.T) {
 	copied := e
 	copied.Metadata = eventstore.CarriedMetadata(&e)
 	copied.Position = eventstore.Position{Commit: 1, Prepare: 1}
-	if seal.LeafHash(&copied) != seal.LeafHash(&e) {
-		t.Error("the copy has another leaf")
-	}
+	assert.Equal(t, seal.LeafHash(&copied), seal.LeafHash(&e), "the copy has another leaf")
 }
 
 func TestStoredLeaves(t *testing.T) {
@@ -81,9 +77,7 @@ func TestStoredLeaves(t *testing.T) {
 	for _, leaf := range leaves {
 		stored = seal.AppendLeaf(stored, leaf)
 	}
-	if got, err := seal.ReadLeaves(stored); err != nil || !slices.Equal(got, leaves) {
-		t.Errorf("%v, %v", got, err)
-	}
+	assert.Slices(t, must.Get(seal.ReadLeaves(stored))(t), leaves, "ReadLeaves")
 	for cut := 1; cut < len(stored); cut++ {
 		if got, err := seal.ReadLeaves(stored[:cut]); err == nil && len(got) == len(leaves) {
 			t.Errorf("%d of %d bytes are read as all leaves", cut, len(stored))

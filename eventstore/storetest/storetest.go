@@ -15,6 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // patience bounds every wait for something that must come.
@@ -100,14 +102,10 @@ func appends(t *testing.T, store eventstore.Store) {
 					if !errors.Is(err, eventstore.ErrWrongRevision) || !errors.As(err, &detail) || detail.Stream != stream {
 						t.Fatalf("error = %v, want a wrong revision of %s", err, stream)
 					}
-					if got := len(f.read(stream, 0)); got != existing {
-						t.Errorf("a refused append left %d events, want %d", got, existing)
-					}
+					assert.Equal(t, len(f.read(stream, 0)), existing, "a refused append left … events")
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if want := expected + 2; appended.Revision != want {
 					t.Errorf("revision = %d, want %d", appended.Revision, want)
 				}
@@ -147,12 +145,9 @@ func idempotence(t *testing.T, store eventstore.Store) {
 		stream, a, b := f.stream(), event("a"), event("b")
 		first := f.append(stream, eventstore.NoStream, a, b)
 		f.append(stream, 1, event("c"))
-		if again := f.append(stream, eventstore.NoStream, a, b); again.Revision != first.Revision {
-			t.Errorf("revision = %d, want %d as the first time", again.Revision, first.Revision)
-		}
-		if got := len(f.read(stream, 0)); got != 3 {
-			t.Errorf("%d events, want 3", got)
-		}
+		assert.Equal(t, f.append(stream, eventstore.NoStream, a, b).Revision, first.Revision,
+			"revision … as the first time")
+		assert.Equal(t, len(f.read(stream, 0)), 3, "events")
 	})
 	t.Run("other events at a taken revision", func(t *testing.T) {
 		f := begin(t, store)
@@ -168,9 +163,7 @@ func idempotence(t *testing.T, store eventstore.Store) {
 func reads(t *testing.T, store eventstore.Store) {
 	t.Run("a stream that does not exist", func(t *testing.T) {
 		f := begin(t, store)
-		if got := f.read(f.stream(), 0); len(got) != 0 {
-			t.Errorf("%d events of nothing", len(got))
-		}
+		assert.Equal(t, len(f.read(f.stream(), 0)), 0, "events of nothing")
 	})
 	t.Run("appended events", func(t *testing.T) {
 		f := begin(t, store)
@@ -249,8 +242,6 @@ func concurrency(t *testing.T, store eventstore.Store) {
 				t.Fatalf("round %d was won by %d writers", round, won[round])
 			}
 		}
-		if got := len(f.read(stream, 0)); got != rounds {
-			t.Errorf("%d events, want %d", got, rounds)
-		}
+		assert.Equal(t, len(f.read(stream, 0)), rounds, "events")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -48,13 +49,10 @@ func subscriptions(t *testing.T, store eventstore.Store) {
 			}
 			return text
 		}
-		if got := labels(all); got != `{"label":"1"}{"label":"2"}{"label":"3"}{"label":"4"}` {
-			t.Errorf("events %s are not in the order of their appends", got)
-		}
+		assert.Equal(t, labels(all), `{"label":"1"}{"label":"2"}{"label":"3"}{"label":"4"}`,
+			"events … are not in the order of their appends")
 		rest, _ := f.follow(second.Position, 2)
-		if labels(rest) != labels(all[2:]) {
-			t.Errorf("after the second: %s", labels(rest))
-		}
+		assert.Equal(t, labels(rest), labels(all[2:]), "after the second")
 	})
 	t.Run("other categories are filtered out", func(t *testing.T) {
 		f := begin(t, store)

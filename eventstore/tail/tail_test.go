@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/eventstore/tail"
 )
@@ -165,9 +166,7 @@ func TestConsumersShareOneSubscription(t *testing.T) {
 	}
 	cancel()
 	<-consumers["c"][0].ended
-	if open := below.open.Load(); open != 0 {
-		t.Errorf("%d subscriptions are open without a reader", open)
-	}
+	assert.Equal(t, below.open.Load(), 0, "subscriptions are open without a reader")
 }
 
 // A stalled consumer delays no other, and misses nothing.

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item/shape"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -44,9 +44,7 @@ const always = `"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-
 
 func TestCurrent_unknownFields(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(`{`+always, rendered(t, shape.Current, bare())); diff != "" {
-		t.Errorf("current (-want +got):\n%s", diff)
-	}
+	assert.Same(t, rendered(t, shape.Current, bare()), `{`+always)
 }
 
 func TestSource(t *testing.T) {
@@ -73,9 +71,7 @@ func TestPublishedMatchesCatalog(t *testing.T) {
 		}, {ID: event, Start: noon, Status: happening.Cancelled},
 	}}}
 	data := rendered(t, shape.Published, i)
-	if problems, err := types.Check("event.item.added", []byte(data)); err != nil || len(problems) != 0 {
-		t.Errorf("problems %v, %v in %s", problems, err, data)
-	}
+	assert.Equal(t, len(must.Get(types.Check("event.item.added", []byte(data)))(t)), 0, "problems … in %s", data)
 	var got struct {
 		Occurrences []map[string]any
 	}
@@ -86,9 +82,7 @@ func TestPublishedMatchesCatalog(t *testing.T) {
 		{"id": event.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z",
 			"endDateTime": nil, "status": "cancelled"},
 	}
-	if diff := cmp.Diff(want, got.Occurrences); diff != "" {
-		t.Errorf("occurrences (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got.Occurrences, want)
 }
 
 func TestPublishedIsBounded(t *testing.T) {
@@ -97,9 +91,7 @@ func TestPublishedIsBounded(t *testing.T) {
 	for range 100 {
 		i.Details.Instances = append(i.Details.Instances, happening.Instance{Occurrences: make([]happening.Occurrence, 9)})
 	}
-	if n := strings.Count(rendered(t, shape.Published, i), `"instanceId"`); n != 500 {
-		t.Errorf("%d occurrences are published, want 500", n)
-	}
+	assert.Equal(t, strings.Count(rendered(t, shape.Published, i), `"instanceId"`), 500, "occurrences are published")
 }
 
 func TestChangedOccurrence(t *testing.T) {
@@ -131,12 +123,8 @@ func TestChangedOccurrence(t *testing.T) {
 		},
 	} {
 		data := must.Get(shape.Changed(id, event, c))(t)
-		if diff := cmp.Diff(want, string(data)); diff != "" {
-			t.Errorf("changed (-want +got):\n%s", diff)
-		}
-		if _, err := types.Check("event.occurrence.changed", data); err != nil {
-			t.Error(err)
-		}
+		assert.Same(t, string(data), want)
+		must.Get(types.Check("event.occurrence.changed", data))(t)
 	}
 }
 

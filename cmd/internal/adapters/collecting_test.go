@@ -23,6 +23,7 @@ import (
 	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
@@ -124,18 +125,14 @@ func TestFromSourceToItems(t *testing.T) {
 		return len(events) > 0
 	})
 	w.expectPublished(events, feed, w.titles(feed)["opera"])
-	if stale := w.recorded("happening.went-stale.v1"); len(stale) != 1 {
-		t.Errorf("%d happenings went stale, want 1", len(stale))
-	}
+	assert.Equal(t, len(w.recorded("happening.went-stale.v1")), 1, "happenings went stale")
 
 	detached, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{
 		FeedID:        feed,
 		AssociationID: association,
 	})
 	w.await(detached.Position, err, feeds.ReadModel.Name, items.ReadModel.Name)
-	if left := w.titles(feed); len(left) != 0 {
-		t.Errorf("items after the detachment: %v", left)
-	}
+	assert.Equal(t, len(w.titles(feed)), 0, "items after the detachment")
 	w.eventually("the removals are recorded", func() bool { return len(w.recorded("item.removed.v1")) == 3 })
 }
 
@@ -201,9 +198,7 @@ func TestBackfillOutlastsFailure(t *testing.T) {
 	w.eventuallyItems(feed, "jazz", "quiz", "opera")
 	w.eventually("it is published", func() bool { return w.published() > 0 })
 	w.await(w.recorded("item.added.v1")[2].Position, nil, items.ReadModel.Name)
-	if got := w.published(); got != 1 {
-		t.Errorf("%d are published", got)
-	}
+	assert.Equal(t, w.published(), 1, "are published")
 }
 
 // shows sets how an account shows a concert with a separate key from now on.
@@ -361,9 +356,7 @@ func BenchmarkVisitOfAnOldSource(b *testing.B) {
 				IntervalSeconds: 900,
 			}} {
 				name, data, err := source.Events.Encode(event)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, err)
 				old = append(old, eventstore.Proposed{ID: uuid.New(), Type: name, Data: data})
 			}
 		}

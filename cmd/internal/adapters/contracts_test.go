@@ -2,7 +2,6 @@ package adapters_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/items"
@@ -102,18 +102,14 @@ func TestHostsKeepTheContract(t *testing.T) {
 func TestHostsWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), "postgres://carillon@127.0.0.1:1/nothing?connect_timeout=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer pool.Close()
 	hosts := adapters.Hosts{Pool: pool}
 	_, _, err = hosts.Take(t.Context(), "a.example", time.Second)
 	_, _, read := hosts.Robots(t.Context(), "https://a.example")
 	for _, err := range []error{err, read, hosts.Rest(t.Context(), "a.example", time.Second),
 		hosts.KeepRobots(t.Context(), "https://a.example", fetch.Robots{})} {
-		if !errors.Is(err, collect.ErrUnavailable) {
-			t.Errorf("got %v", err)
-		}
+		assert.Is(t, err, collect.ErrUnavailable, "err")
 	}
 }
 

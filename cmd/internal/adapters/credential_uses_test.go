@@ -14,6 +14,7 @@ import (
 	operatorevents "carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
@@ -39,17 +40,13 @@ func TestUsesOfCredentials(t *testing.T) {
 	other.Used("co_bbbbbbbb", noon.Add(time.Minute))
 	flush(one, other)
 	want := map[string]time.Time{"ck_aaaaaaaa": noon, "co_bbbbbbbb": noon}
-	if diff := cmp.Diff(want, usesIn(t, pool)); diff != "" {
-		t.Errorf("uses (-want +got):\n%s", diff)
-	}
+	assert.Same(t, usesIn(t, pool), want)
 	written := versionsOf(t, pool)
 	for range 1000 {
 		one.Used("ck_aaaaaaaa", noon.Add(30*time.Minute))
 	}
 	flush(one, other)
-	if diff := cmp.Diff(written, versionsOf(t, pool)); diff != "" {
-		t.Errorf("it was written again within the hour:\n%s", diff)
-	}
+	assert.Same(t, versionsOf(t, pool), written)
 	one.Used("ck_aaaaaaaa", noon.Add(time.Hour))
 	flush(one)
 	if got := usesIn(t, pool)["ck_aaaaaaaa"]; !got.Equal(noon.Add(time.Hour)) {
@@ -128,9 +125,7 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 	used(recent, "ck_lately00")
 	must.OK(t, uses.Clear(t.Context(), now))
 	want := map[string]time.Time{"ck_alive000": past, "co_anns0000": past, "ca_audits00": past, "ck_lately00": recent}
-	if diff := cmp.Diff(want, usesIn(t, pool)); diff != "" {
-		t.Errorf("uses (-want +got):\n%s", diff)
-	}
+	assert.Same(t, usesIn(t, pool), want)
 }
 
 func usesIn(t *testing.T, pool *pgxpool.Pool) map[string]time.Time {

@@ -2,7 +2,6 @@ package adapters
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 )
 
 // announced makes deliverers of which some have announced their room for fresh deliveries and for claims.
@@ -64,29 +64,19 @@ func TestDeliverers_noHandOver(t *testing.T) {
 			return d.Lease(small(destination)) != 0
 		}
 		d := announced(map[int32][2]int{1: {1000, 1}})
-		if !takes(d) {
-			t.Error("nothing is handed over to one that has room")
-		}
+		assert.Equal(t, takes(d), true, "nothing is handed over to one that has room")
 		time.Sleep(silentFor + 1)
-		if takes(d) {
-			t.Error("handed over to one that says nothing")
-		}
+		assert.Equal(t, takes(d), false, "handed over to one that says nothing")
 		d = announced(map[int32][2]int{1: {1000, 1}})
 		d.hear(announcement(1, sending.Capacity{}))
-		if takes(d) {
-			t.Error("handed over after a farewell")
-		}
+		assert.Equal(t, takes(d), false, "handed over after a farewell")
 		d.hear(announcement(1, sending.Capacity{Fresh: 10, Refused: []uuid.UUID{uuid.New(), destination}}))
-		if takes(d) {
-			t.Error("handed over for a destination that was refused")
-		}
+		assert.Equal(t, takes(d), false, "handed over for a destination that was refused")
 		time.Sleep(refusedFor + 1)
 		d.hear(announcement(1, sending.Capacity{Fresh: 10}))
 		d.hear("of another version")
 		d.hear("")
-		if !takes(d) {
-			t.Error("a refusal is permanent")
-		}
+		assert.Equal(t, takes(d), true, "a refusal is permanent")
 	})
 }
 
@@ -103,9 +93,7 @@ func TestDeliverers_applied(t *testing.T) {
 			defer cancel()
 			return d.Applied(ctx, to)
 		}
-		if !applied(at(5)) {
-			t.Error("deliverers that keep nothing are awaited")
-		}
+		assert.Equal(t, applied(at(5)), true, "deliverers that keep nothing are awaited")
 		d.hear(announcement(3, sending.Capacity{Applied: at(4)}))
 		if applied(at(5)) || !applied(at(4)) {
 			t.Error("a change after what is applied is not awaited, or one before it is")
@@ -147,12 +135,8 @@ func TestDeliverers_turns(t *testing.T) {
 			had[turn[0]] = true
 			begins = begins.Add(time.Second)
 		}
-		if len(had) != 10 {
-			t.Errorf("%d of ten had a turn", len(had))
-		}
-		if empty := announced(nil); !empty.Searches(7, begins) {
-			t.Error("it has no turn, although nothing was heard yet")
-		}
+		assert.Equal(t, len(had), 10, "of ten had a turn")
+		assert.Equal(t, announced(nil).Searches(7, begins), true, "it has no turn, although nothing was heard yet")
 	})
 }
 
@@ -179,9 +163,8 @@ func TestWorkerIsDeadAfterAbsence(t *testing.T) {
 			{absence, nil, []int32{1, 2}},
 		} {
 			time.Sleep(step.after)
-			if dead := w.dead(holders, step.live); !slices.Equal(dead, step.dead) {
-				t.Errorf("after %s, with %v alive: %v are dead, want %v", step.after, step.live, dead, step.dead)
-			}
+			assert.Slices(t, w.dead(holders, step.live), step.dead,
+				"after %s, with %v alive … are dead", step.after, step.live)
 		}
 		w.won = time.Now() // it has lost its own meanwhile, as all may have
 		time.Sleep(absence - time.Millisecond)

@@ -18,6 +18,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/deliveries"
@@ -244,9 +245,7 @@ func TestWorkerReleasesForgottenLeases(t *testing.T) {
 		}
 		return n
 	}
-	if n := recovered(); n != 0 {
-		t.Errorf("gave back %d before the read model knew what came of them", n)
-	}
+	assert.Equal(t, recovered(), 0, "gave back … before the read model knew what came of them")
 	s.project(deliveries.ReadModel)
 	for deadline := time.Now().Add(patience); recovered() == 0; {
 		if time.Now().After(deadline) {

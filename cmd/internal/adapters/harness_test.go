@@ -122,9 +122,7 @@ func (p *parts) forget(t testing.TB) {
 	}
 	head := must.Get(p.store.Head(ctx))(t)
 	conn, err := p.pool.Acquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Release()
 	stay := []uint32{conn.Conn().PgConn().PID()}
 	for _, idle := range p.pool.AcquireAllIdle(ctx) {
@@ -134,9 +132,7 @@ func (p *parts) forget(t testing.TB) {
 	if _, err = conn.Exec(ctx, others, stay); err == nil {
 		_, err = conn.Exec(ctx, fmt.Sprintf(forget, head.Commit, head.Prepare, strings.Join(running, ",")))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // world is everything between a source and the items of a feed, for real.

@@ -19,6 +19,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
@@ -150,13 +151,9 @@ func TestForgedCredentials(t *testing.T) {
 				t.Fatalf("before: %v", got)
 			}
 			c.forge(forgery.sql)
-			if got := c.found(); !slices.Equal(got, forgery.left) {
-				t.Errorf("found %v, want %v", got, forgery.left)
-			}
+			assert.Slices(t, c.found(), forgery.left, "found")
 			forged := c.Forged()
-			if (forged > 0) != (forgery.readModel != "") {
-				t.Errorf("forged credentials counted: %d", forged)
-			}
+			assert.Equal(t, (forged > 0), forgery.readModel != "", "forged credentials counted: %d", forged)
 			c.now = c.now.Add(time.Hour)
 			differ, err := c.Compare(t.Context())
 			if err != nil || strings.Join(differ, ",") != forgery.readModel || forged > 0 && c.Forged() == forged {
@@ -207,20 +204,15 @@ func TestCredentialsNotCompared(t *testing.T) {
 		SELECT 'made', 'mallory', hash, created_at FROM operators.tokens`)
 	ctx, hangUp := context.WithCancel(t.Context())
 	c.store.reading = hangUp
-	if _, err := c.Token(ctx, query.Operators, "good", c.now); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Token(t.Context(), query.Operators, "made", c.now); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("a forged token after a caller went away: %v", err)
-	}
+	must.Get(c.Token(ctx, query.Operators, "good", c.now))(t)
+	assert.Is(t, assert.Err(c.Token(t.Context(), query.Operators, "made", c.now)), query.ErrNotFound,
+		"a forged token after a caller went away")
 	for _, c.store.err = range []error{errors.New("damaged"), context.Canceled, eventstore.ErrUnavailable} {
 		keys, err := c.FindKeys(t.Context(), []string{"good"}, c.now)
 		if len(keys) > 0 || !errors.Is(err, eventstore.ErrUnavailable) {
 			t.Errorf("key whose stream can't be read, %v: %v, %v", c.store.err, keys, err)
 		}
-		if _, err := c.Compare(t.Context()); !errors.Is(err, c.store.err) {
-			t.Errorf("comparison without an answer: %v, want %v", err, c.store.err)
-		}
+		assert.Is(t, assert.Err(c.Compare(t.Context())), c.store.err, "comparison without an answer")
 	}
 }
 
@@ -244,9 +236,7 @@ func TestCredentialsReadOnce(t *testing.T) {
 		if keys, err := c.FindKeys(t.Context(), ids, c.now); err != nil || len(keys) != len(ids) {
 			t.Fatal(keys, err)
 		}
-		if got := c.store.reads.Load(); got != step.reads {
-			t.Errorf("after %s more: %d readings, want %d", step.after, got, step.reads)
-		}
+		assert.Equal(t, c.store.reads.Load(), step.reads, "after %s more … readings", step.after)
 	}
 }
 
@@ -286,9 +276,7 @@ func TestCredentialsBroughtBack(t *testing.T) {
 func TestCredentialsBehindTheLog(t *testing.T) {
 	c := newCredentialed(t)
 	c.store.err, c.store.head = eventstore.ErrUnavailable, eventstore.ErrUnavailable
-	if got := c.found(); len(got) != 3 {
-		t.Errorf("while the store is away: %v", got)
-	}
+	assert.Equal(t, len(c.found()), 3, "while the store is away")
 	c.store.err, c.store.head, c.now = nil, nil, c.now.Add(time.Minute)
 	c.change(organization.Suspend{At: c.now})
 	c.forge("UPDATE organizations.organizations SET status = 'registered'")

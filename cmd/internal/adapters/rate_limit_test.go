@@ -15,6 +15,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -51,13 +52,9 @@ func TestRateLimitAndItsEnd(t *testing.T) {
 		refusal.RetryAfter > 45*time.Second || refusal.RetryAfter < time.Second {
 		t.Fatalf("error = %v (%+v), want a refusal for 45 s", err, refusal)
 	}
-	if err := l.Take(t.Context(), other); err != nil {
-		t.Errorf("another organization: %v", err)
-	}
+	must.OK(t, l.Take(t.Context(), other))
 	begun(t, l, -time.Minute)
-	if err := l.Take(t.Context(), org); err != nil {
-		t.Errorf("after the window: %v", err)
-	}
+	must.OK(t, l.Take(t.Context(), org))
 }
 
 func TestManyAtOnceShareOneLimit(t *testing.T) {
@@ -75,17 +72,13 @@ func TestManyAtOnceShareOneLimit(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if allowed.Load() != 3 {
-		t.Errorf("%d were allowed, want 3", allowed.Load())
-	}
+	assert.Equal(t, allowed.Load(), 3, "were allowed")
 }
 
 func TestUnavailableCounters(t *testing.T) {
 	l := limiter(t)
 	l.Pool.Close()
-	if err := l.Take(t.Context(), uuid.New()); !errors.Is(err, command.ErrUnavailable) {
-		t.Errorf("error = %v, want unavailable", err)
-	}
+	assert.Is(t, l.Take(t.Context(), uuid.New()), command.ErrUnavailable, "error")
 }
 
 // While Postgres is slow, a write waits no longer than its request, and all that wait get one answer.
@@ -119,17 +112,13 @@ func TestWritesWithSlowPostgres(t *testing.T) {
 	}()
 	select {
 	case err := <-canceled:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("a request that has gone: %v", err)
-		}
+		assert.Is(t, err, context.Canceled, "a request that has gone")
 	case <-time.After(patience / 4):
 		t.Fatal("a request that has gone waits for Postgres")
 	}
 	must.OK(t, slow.Rollback(t.Context()))
 	for range many {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-answers)
 	}
 	var counted int
 	if err := pool.QueryRow(t.Context(), "SELECT count FROM carillon.rate_limits WHERE organization = $1", of).
@@ -252,9 +241,7 @@ func TestHostileClaimInTheFuture(t *testing.T) {
 	}
 	must.Get(pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval "+
 		"'1 day'"))(t)
-	if err := claim(1); err != nil {
-		t.Errorf("a claim of tomorrow counts: %v", err)
-	}
+	must.OK(t, claim(1))
 }
 
 // A limit that nothing counts keeps the program from its start; the counters of the others run.

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -113,9 +114,7 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 		t.Errorf("another organization's with the same address: %v", err)
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("listen ended with %v", err)
-	}
+	assert.Is(t, <-ended, context.Canceled, "listen ended with")
 	var left int
 	const count = `SELECT count(*) FROM carillon.listen_requests`
 	if err := pool.QueryRow(t.Context(), count).Scan(&left); err != nil || left != 0 {
@@ -165,15 +164,11 @@ func TestRelayBoundsStreams(t *testing.T) {
 		go func() { outcomes <- open(first, organization) }()
 	}
 	for range 15 {
-		if err := <-outcomes; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-outcomes)
 	}
 	refused(first, "the first process")
 	refused(second, "the second process")
-	if err := open(second, uuid.New()); err != nil {
-		t.Errorf("another organization: %v", err)
-	}
+	must.OK(t, open(second, uuid.New()))
 	second.Locks.Close()
 	for open(first, organization) != nil { // until Postgres has ended the session
 		t.Log("the place is still taken")

@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -27,9 +28,7 @@ func parse(t *testing.T, args ...string) (config.Config, error) {
 	t.Helper()
 	var c config.Config
 	parser, err := kong.New(&c, kong.Resolvers(config.FromFiles()), kong.Exit(func(int) { t.Fatal("kong exits") }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = parser.Parse(args)
 	return c, err
 }
@@ -57,18 +56,15 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	second, hour := time.Second, time.Hour
 	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour,
 		20 * hour, 24 * hour}
-	if fmt.Sprint(c.DeliveryRetrySchedule) != fmt.Sprint(waits) {
-		t.Errorf("retry schedule = %v", c.DeliveryRetrySchedule)
-	}
+	assert.Equal(t, fmt.Sprint(c.DeliveryRetrySchedule), fmt.Sprint(waits),
+		"retry schedule = %v", c.DeliveryRetrySchedule)
 	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak,
 		c.Relevance, c.Roles)
 	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s true [api project dispatch deliver " +
 		"collect]"; got != want {
 		t.Errorf("defaults = %s\nwant       %s", got, want)
 	}
-	if c.Unreachable() != "" {
-		t.Errorf("the default is called unreachable: %s", c.Unreachable())
-	}
+	assert.Equal(t, c.Unreachable(), "", "the default is called unreachable")
 }
 
 func TestErrorsNameTheSetting(t *testing.T) {
@@ -127,9 +123,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error = %v\nwant it to contain %q", err, tt.want)
 			}
-			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error shows a secret: %v", err)
-			}
+			assert.Equal(t, strings.Contains(err.Error(), "hunter2"), false, "the error shows a secret: %v", err)
 		})
 	}
 }
@@ -144,9 +138,7 @@ func TestVariablesAreRead(t *testing.T) {
 	if c.HTTPAddr != "0.0.0.0:9000" || len(c.DeliveryRetrySchedule) != 3 || c.DeliveryTimeout != 30*time.Second {
 		t.Errorf("config = %+v", c)
 	}
-	if got := c.DeliveryAllowCIDRs.String(); got != "127.0.0.0/8,::1/128" {
-		t.Errorf("ranges = %s", got)
-	}
+	assert.Equal(t, c.DeliveryAllowCIDRs.String(), "127.0.0.0/8,::1/128", "ranges")
 	if !strings.Contains(c.Unreachable(), "CARILLON_TLS_CERT") {
 		t.Errorf("plain HTTP on all addresses needs a warning, got %q", c.Unreachable())
 	}
@@ -161,9 +153,8 @@ func TestRangesAreRead(t *testing.T) {
 	var ranges config.Prefixes
 	must.OK(t, ranges.UnmarshalText([]byte(" 127.0.0.0/8, 10.1.2.3/8,::1 ,192.168.1.7,::ffff:172.16.0.0/108,"+
 		"::ffff:10.9.9.9,fd00::/8,")))
-	if got := ranges.String(); got != "127.0.0.0/8,10.0.0.0/8,::1/128,192.168.1.7/32,172.16.0.0/12,10.9.9.9/32,fd00::/8" {
-		t.Errorf("ranges = %s", got)
-	}
+	assert.Equal(t, ranges.String(), "127.0.0.0/8,10.0.0.0/8,::1/128,192.168.1.7/32,172.16.0.0/12,10.9.9.9/32,fd00::/8",
+		"ranges")
 	if err := ranges.UnmarshalText([]byte(" ")); err != nil || len(ranges) != 0 {
 		t.Errorf("empty list: %v, %v", ranges, err)
 	}
@@ -222,9 +213,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 			t.Error("two processes made two values")
 		}
 	}
-	if key, err := first.Master(); err != nil || len(key) != 32 {
-		t.Errorf("master key: %d bytes, %v", len(key), err)
-	}
+	assert.Equal(t, len(must.Get(first.Master())(t)), 32, "master key … bytes")
 	for _, name := range []string{config.MasterKeyFile, config.AdminTokenFile, config.SealKeyFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -374,9 +363,7 @@ func TestClientFindsTheServer(t *testing.T) {
 		"[::]:8081": "http://127.0.0.1:8081", "[fd00::1]:8081": "http://[fd00::1]:8081",
 		"https://admin.example/": "https://admin.example",
 	} {
-		if got, err := (&config.Client{AdminAddr: address}).BaseURL(); err != nil || got != want {
-			t.Errorf("%s: %s, %v; want %s", address, got, err, want)
-		}
+		assert.Equal(t, must.Get((&config.Client{AdminAddr: address}).BaseURL())(t), want, "%s", address)
 	}
 	var setting *config.Setting
 	if _, err := (&config.Client{AdminAddr: "8081"}).BaseURL(); !errors.As(err, &setting) ||
@@ -441,9 +428,7 @@ func TestEgressRoots_authorityFile(t *testing.T) {
 	must.OK(t, os.WriteFile(file, append([]byte("\uFEFF"), text...), 0o600))
 	for _, given := range []*x509.CertPool{nil, x509.NewCertPool()} {
 		roots := must.Get((&config.Config{EgressCA: file}).EgressRoots(given))(t)
-		if _, err := server.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "example.com"}); err != nil {
-			t.Errorf("not trusted: %v", err)
-		}
+		must.Get(server.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "example.com"}))(t)
 	}
 	must.OK(t, os.WriteFile(file, server.Certificate().Raw, 0o600))
 	if _, err := (&config.Config{EgressCA: file}).EgressRoots(nil); err == nil ||

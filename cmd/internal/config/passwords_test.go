@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -126,8 +127,6 @@ func TestBaseURL_schemes(t *testing.T) {
 		"10.0.0.1:80":              false,
 	} {
 		settings := config.API{HTTPAddr: address}
-		if got := settings.OnThisMachine(); got != want {
-			t.Errorf("%q is on this machine: %t", address, got)
-		}
+		assert.Equal(t, settings.OnThisMachine(), want, "%q is on this machine", address)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -34,9 +35,7 @@ func TestPlatformsAreChecked(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error = %v\nwant it to contain %q", err, tt.want)
 			}
-			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error shows a secret: %v", err)
-			}
+			assert.Equal(t, strings.Contains(err.Error(), "hunter2"), false, "the error shows a secret: %v", err)
 		})
 	}
 }
@@ -69,9 +68,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("credentials %v, %v, want %v", got, err, want)
 	}
-	if c.AdminToken.Reveal() != strings.Repeat("hunter2", 5) {
-		t.Errorf("admin token %q", c.AdminToken.Reveal())
-	}
+	assert.Equal(t, c.AdminToken.Reveal(), strings.Repeat("hunter2", 5), "admin token")
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", c, "tokens", c.Tokens)
 	if text := log.String() + fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(text, "hunter2") {
@@ -128,9 +125,7 @@ func TestReplacedSettings(t *testing.T) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
-	if err := config.ReplacedFlag("--http-addr"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, config.ReplacedFlag("--http-addr"))
 }
 
 func TestMasterKeyList(t *testing.T) {
@@ -173,7 +168,5 @@ func TestContact(t *testing.T) {
 			t.Errorf("%q: %v", contact, err)
 		}
 	}
-	if err := config.CheckContact(""); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, config.CheckContact(""))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -68,9 +69,7 @@ func TestAnOutageIsALineAMinute(t *testing.T) {
 		log.Warn("without a cause")
 		log.Error("stopped", "error", away)
 		log.Error("stopped", "error", away)
-		if text := written(); strings.Count(text, "\n") != 6 {
-			t.Errorf("want 6 lines:\n%s", text)
-		}
+		assert.Equal(t, strings.Count(written(), "\n"), 6, "want 6 lines:")
 		time.Sleep(2 * time.Minute)
 	})
 }

@@ -1,7 +1,6 @@
 package custody_test
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -109,13 +109,9 @@ func TestCertificates_endedStayShredded(t *testing.T) {
 				t.Errorf("the key store has %d keys, %v", len(keys), err)
 			}
 			for _, id := range []uuid.UUID{first, third} {
-				if _, err := p.Find(t.Context(), id); !errors.Is(err, sealing.ErrShredded) {
-					t.Errorf("Postgres has the key of %s: %v", id, err)
-				}
+				assert.Is(t, assert.Err(p.Find(t.Context(), id)), sealing.ErrShredded, "Postgres has the key of %s", id)
 			}
-			if !w.opensCertificate(p, ours) {
-				t.Error("the one that is shown does not open")
-			}
+			assert.Equal(t, w.opensCertificate(p, ours), true, "the one that is shown does not open")
 		})
 	}
 }
@@ -137,9 +133,7 @@ func TestCertificates_lost(t *testing.T) {
 			lost.String() {
 		t.Errorf("lost: %s", got)
 	}
-	if !w.opensCertificate(p, stays) {
-		t.Error("that of another does not open")
-	}
+	assert.Equal(t, w.opensCertificate(p, stays), true, "that of another does not open")
 }
 
 // A loss is looked for while the server runs, of certificates too.

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -36,9 +37,7 @@ func TestShreddedKeysStayShredded(t *testing.T) {
 		} {
 			back()
 			p := w.open()
-			if _, err := p.Find(t.Context(), gone); !errors.Is(err, sealing.ErrShredded) {
-				t.Errorf("%s: it is back: %v", what, err)
-			}
+			assert.Is(t, assert.Err(p.Find(t.Context(), gone)), sealing.ErrShredded, "%s: it is back", what)
 			if w.there(gone) || w.rows() != len(w.stored(stays)) {
 				t.Errorf("%s: it is back in a place", what)
 			}
@@ -170,19 +169,13 @@ func TestUnwritableDirectoryCreatesNothing(t *testing.T) {
 		id := w.create(p)
 		full := errors.New("no space left on device")
 		p.FailWrites(func() error { return full })
-		if err := p.vault.Create(t.Context(), uuid.New()); !errors.Is(err, full) {
-			t.Errorf("create: %v", err)
-		}
+		assert.Is(t, p.vault.Create(t.Context(), uuid.New()), full, "create")
 		w.delete(id)
-		if err := p.vault.Shred(t.Context(), id); !errors.Is(err, full) {
-			t.Errorf("shred: %v", err)
-		}
+		assert.Is(t, p.vault.Shred(t.Context(), id), full, "shred")
 		p.FailWrites(nil)
 		w.create(p)
 		must.OK(t, p.Compare(t.Context()))
-		if w.there(id) {
-			t.Error("it is not shredded now either")
-		}
+		assert.Equal(t, w.there(id), false, "it is not shredded now either")
 	})
 }
 
@@ -196,9 +189,7 @@ func TestCopyInSecondDatabase(t *testing.T) {
 	w.newPostgres()
 	p = w.open()
 	w.opens(p, id)
-	if _, err := p.Find(t.Context(), gone); !errors.Is(err, sealing.ErrShredded) {
-		t.Errorf("the shredded one: %v", err)
-	}
+	assert.Is(t, assert.Err(p.Find(t.Context(), gone)), sealing.ErrShredded, "the shredded one")
 	w.database = pgtest.URL(t)
 	w.opens(w.open(), id)
 	w.database = "postgres://unknown:hunter2@127.0.0.1:1/keys"
@@ -305,9 +296,7 @@ func TestLossIsSeenWhileRunning(t *testing.T) {
 	} {
 		must.OK(t, p.Compare(t.Context()))
 		lose()
-		if differ, err := p.Differ(t.Context()); err != nil || differ != (what != "nothing") {
-			t.Errorf("%s lost: differ = %t, %v", what, differ, err)
-		}
+		assert.Equal(t, must.Get(p.Differ(t.Context()))(t), what != "nothing", "%s lost: differ", what)
 	}
 	must.OK(t, p.Compare(t.Context()))
 	w.opens(p, id)

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/custody"
 	"carillon/command/irreversible"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -61,9 +62,7 @@ func TestErasureByTimeComparesClocks(t *testing.T) {
 	w.exec("UPDATE carillon.key_state SET shredded_at = now() - interval '13 hours'")
 	w.later, w.differ = time.Hour, true
 	w.open()
-	if err := p.RenewIfDue(t.Context()); !errors.Is(err, irreversible.ErrClocks) {
-		t.Errorf("renewed while clocks differ: %v", err)
-	}
+	assert.Is(t, p.RenewIfDue(t.Context()), irreversible.ErrClocks, "renewed while clocks differ")
 	if _, err := os.Stat(leftover); err != nil || !slices.Equal(w.epochFiles(), epochs) {
 		t.Errorf("erased while clocks differ: %v, %q", err, w.epochFiles())
 	}
@@ -210,9 +209,7 @@ func TestProcessesShareKeys(t *testing.T) {
 		for range 40 {
 			ids = append(ids, <-made)
 		}
-		if err := <-changed; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-changed)
 		for _, p := range processes {
 			w.opens(p, ids...)
 		}

@@ -79,9 +79,7 @@ func TestBounded_evictsSilent(t *testing.T) {
 				answered(r)
 			}
 			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must.OK(t, <-ended)
 			if n, _, _ := listener.Load(); n > 1 {
 				t.Errorf("%d connections are open at the end", n)
 			}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -96,9 +97,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Minute) // of the bubble: several looks
 			synctest.Wait()
-			if got := front.Name(certificate); got != want {
-				t.Errorf("the certificate is that of %s, want %s", got, want)
-			}
+			assert.Equal(t, front.Name(certificate), want, "the certificate is that of")
 			if got := strings.Count(logged.String(), "\n"); got != lines {
 				t.Errorf("%d lines are logged, want %d:\n%s", got, lines, logged.String())
 			}
@@ -142,7 +141,5 @@ func TestNewHandshakesShowTheNewCertificate(t *testing.T) {
 	}
 	write(t, "two.example", cert, key)
 	must.OK(t, front.Look(certificate))
-	if got := shown(); got != "two.example" {
-		t.Errorf("after the change it shows %s", got)
-	}
+	assert.Equal(t, shown(), "two.example", "after the change it")
 }

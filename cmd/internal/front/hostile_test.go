@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -40,9 +41,7 @@ func serve(t *testing.T, certificate *front.Certificate) net.Addr {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 	})
 	return listener.Addr()
 }
@@ -186,9 +185,7 @@ PUT /d "\r\n\n" tls=false HTTP/1.1
 GET /e "" tls=false HTTP/1.0`
 	for _, piece := range []int{len(sent), 1, 7} {
 		statuses, bodies := answers(t, to, sent, piece)
-		if got := strings.Join(bodies, "\n"); got != want {
-			t.Errorf("%d bytes at a time: %s\n%s\nwant\n%s", piece, statuses, got, want)
-		}
+		assert.Equal(t, strings.Join(bodies, "\n"), want, "%d bytes at a time: %s", piece, statuses)
 	}
 }
 

@@ -71,8 +71,6 @@ func TestServe_announcesClosingWhenBusy(t *testing.T) {
 		if _, err := answers.ReadByte(); err == nil || !strings.Contains(err.Error(), "EOF") {
 			t.Errorf("the connection is still open: %v", err)
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-ended)
 	})
 }

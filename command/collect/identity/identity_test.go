@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -81,9 +82,7 @@ func TestKeysName(t *testing.T) {
 		identity.PageKey(parse(t, "https://a.example/"), "SOLD OUT: Jazz – Night",
 			"The Hall"): "page:a.example|jazz night|the hall",
 	} {
-		if got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		assert.Equal(t, got, want, "got")
 	}
 }
 
@@ -94,9 +93,7 @@ func TestClean(t *testing.T) {
 		"https://a.example/e?utm_x=1":                                    "https://a.example/e",
 		"https://a.example/e?q=%zz":                                      "https://a.example/e?q=%zz",
 	} {
-		if got := identity.Clean(parse(t, text)); got != want {
-			t.Errorf("%s is %s, want %s", text, got, want)
-		}
+		assert.Equal(t, identity.Clean(parse(t, text)), want, "%s", text)
 	}
 }
 
@@ -104,9 +101,7 @@ func TestGenericFragments(t *testing.T) {
 	t.Parallel()
 	for fragment, want := range map[string]bool{"": true, "event": true, "Event": true, "/schema": true, "1": true,
 		"event-12": false, "quiz": false, "123": false} {
-		if got := identity.IsGeneric(fragment); got != want {
-			t.Errorf("%q: %v", fragment, got)
-		}
+		assert.Equal(t, identity.IsGeneric(fragment), want, "%q", fragment)
 	}
 }
 
@@ -126,9 +121,7 @@ func TestReadRemark(t *testing.T) {
 		"ny dato": {Status: happening.Rescheduled}, "uitverkocht": {SoldOut: true},
 		"confirmed": {}, "not cancelled": {}, "": {}, strings.Repeat("cancelled", 100): {},
 	} {
-		if got := identity.ReadRemark(text); got != want {
-			t.Errorf("%.40q is %+v", text, got)
-		}
+		assert.Equal(t, identity.ReadRemark(text), want, "%.40q", text)
 	}
 }
 
@@ -187,9 +180,7 @@ func TestSplitRemark(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	if got := identity.Words("  Ｊazz & Blues —  Café №1 "); got != "jazz blues café no1" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, identity.Words("  Ｊazz & Blues —  Café №1 "), "jazz blues café no1", "Words")
 }
 
 func TestSameSite(t *testing.T) {
@@ -200,9 +191,7 @@ func TestSameSite(t *testing.T) {
 		"https://bücher.example:8443/": false, "https://a.bücher.example/": false, "https://example/": false,
 		"https://bücher.example.evil.example/": false,
 	} {
-		if got := identity.SameSite(parse(t, address), base); got != want {
-			t.Errorf("%s: %v", address, got)
-		}
+		assert.Equal(t, identity.SameSite(parse(t, address), base), want, "%s", address)
 	}
 }
 

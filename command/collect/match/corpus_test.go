@@ -16,6 +16,7 @@ import (
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/match"
+	"carillon/eventstore/storetest/must"
 )
 
 // corpus is the path of real pages and calendars beside the project. Optional.
@@ -27,37 +28,28 @@ var corpusTime = time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
 func observed(t *testing.T, name string) []collect.Observation {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := &url.URL{Scheme: "https", Host: "example.org", Path: "/" + filepath.Base(name)}
 	window := timing.Window{From: corpusTime, To: corpusTime.AddDate(25, 0, 0)}
 	b := budget.New(t.Context())
 	if strings.HasSuffix(name, ".ics") {
-		result, err := calendar.Read(b, calendar.Page{
+		result := must.Get(calendar.Read(b, calendar.Page{
 			URL:      at,
 			Text:     string(calendar.Unfold(data)),
 			Timezone: "Europe/Berlin",
 			Window:   window,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return result.Observations
 	}
 	root, err := structured.Parse(b, string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	result, err := structured.Read(b, structured.Page{
 		URL:      at,
 		Root:     root,
 		Timezone: "America/Chicago",
 		Window:   window,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return result.Observations
 }
 
@@ -138,13 +130,9 @@ func TestPairsOfTheCorpus(t *testing.T) {
 		}
 	}
 	calendars, err := filepath.Glob(filepath.Join(corpus, "*", "*.ics"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	more, err := filepath.Glob(filepath.Join(corpus, "city-scrapers", "chi", "*.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range append(calendars, more...) {
 		if strings.HasSuffix(name, ".json") {
 			continue

@@ -17,19 +17,14 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect/match"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
-	rome = must(time.LoadLocation("Europe/Rome"))
-	now  = time.Date(2026, 11, 22, 12, 0, 0, 0, rome)
+	rome, _ = time.LoadLocation("Europe/Rome")
+	now     = time.Date(2026, 11, 22, 12, 0, 0, 0, rome)
 )
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 // labelledEvent is a line of the labelled set.
 type labelledEvent struct {
@@ -45,10 +40,7 @@ type labelledEvent struct {
 
 func labelled(t *testing.T) []labelledEvent {
 	t.Helper()
-	file, err := os.Open("testdata/pairs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open("testdata/pairs.txt"))(t)
 	defer file.Close() //nolint:errcheck // it is only read
 	var all []labelledEvent
 	var scene string
@@ -189,9 +181,8 @@ func TestPairsOfTheLabelledSet(t *testing.T) {
 			if v.Same != same {
 				t.Logf("%s: %s %.2f, want %t\n\t%s\n\t%s", a.scene, v.Reason, v.Score, same, b.line, a.line)
 			}
-			if again := compared(b, a); again.Same != v.Same {
-				t.Errorf("the other way round it is another result:\n\t%s\n\t%s", b.line, a.line)
-			}
+			assert.Equal(t, compared(b, a).Same, v.Same,
+				"the other way round it is another result: %s %s", b.line, a.line)
 		}
 	}
 	t.Logf("%d pairs, %d the same: precision %.3f, recall %.3f", f.pairs, f.same, f.precision(), f.recall())
@@ -268,8 +259,8 @@ func TestTitleMarks(t *testing.T) {
 	show := func(title, zone string, starts ...string) (d happening.Details) {
 		d.Title, d.Time.Timezone = title, zone
 		for _, text := range starts {
-			o := happening.Occurrence{Start: must(time.Parse("2006-01-02T15:04Z07:00", text))}
-			o.AllDay = o.Start.In(must(time.LoadLocation(zone))).Hour() == 0
+			o := happening.Occurrence{Start: must.Get(time.Parse("2006-01-02T15:04Z07:00", text))(t)}
+			o.AllDay = o.Start.In(must.Get(time.LoadLocation(zone))(t)).Hour() == 0
 			d.Instances = append(d.Instances, happening.Instance{Occurrences: []happening.Occurrence{o}})
 		}
 		return d
@@ -356,9 +347,7 @@ func TestNamesOfHouses(t *testing.T) {
 			match.Compare(line(tt.a).Subject, line(tt.b).Subject, match.Nothing), match.Compare(line(tt.b).Subject,
 				line(tt.a).Subject, match.Nothing),
 		} {
-			if v.Same != tt.same {
-				t.Errorf("%s and %s: %+v", tt.a, tt.b, v)
-			}
+			assert.Equal(t, v.Same, tt.same, "%s and %s: %+v", tt.a, tt.b, v)
 		}
 	}
 	// The house of a room, if its address names it.
@@ -403,9 +392,7 @@ func FuzzCompare(f *testing.F) {
 		if bond == match.Beside && v.Same && v.Reason == match.ByMatch {
 			t.Error("two events that a source shows side by side are merged by similarity")
 		}
-		if !match.Compare(a, a, match.Address).Same {
-			t.Error("at one address nothing continues itself")
-		}
+		assert.Equal(t, match.Compare(a, a, match.Address).Same, true, "at one address nothing continues itself")
 		if self := match.Compare(a, a, match.Nothing); !self.Same && len(a.Marks()) > 1 &&
 			self.Reason != match.SharedEvidence {
 			t.Errorf("with itself it comes to %+v", self)

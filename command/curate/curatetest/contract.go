@@ -10,6 +10,8 @@ import (
 
 	"carillon/command/collect/match"
 	"carillon/command/curate"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // Run tests an implementation against the contract. open returns an empty one.
@@ -46,9 +48,7 @@ func remembers(t *testing.T, m curate.Memory) {
 	ctx, page, site, feed := t.Context(), id(100), id(101), id(102)
 	keep := func(changed map[uuid.UUID]*curate.Known) {
 		t.Helper()
-		if err := m.Keep(ctx, changed, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Keep(ctx, changed, nil))
 	}
 	expect := func(want map[uuid.UUID]*curate.Known) {
 		t.Helper()
@@ -62,9 +62,7 @@ func remembers(t *testing.T, m curate.Memory) {
 		t.Helper()
 		for after := (curate.Mark{}); ; {
 			some, last, err := m.Carried(ctx, which, after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(some) == 0 {
 				slices.Sort(list)
 				return list
@@ -82,29 +80,19 @@ func remembers(t *testing.T, m curate.Memory) {
 	merged.Sources[site] = curate.SourceDates{FirstSeen: noon, Published: noon.Add(time.Microsecond)}
 	keep(map[uuid.UUID]*curate.Known{id(1): first, id(2): merged, id(3): known(page, 2)})
 	expect(map[uuid.UUID]*curate.Known{id(1): first, id(2): merged, id(3): known(page, 2)})
-	if got := carried(curate.Carried{Source: page, ItemsOf: feed}); !slices.Equal(got, []byte{1, 2}) {
-		t.Errorf("it carries the items %v", got)
-	}
+	assert.Slices(t, carried(curate.Carried{Source: page, ItemsOf: feed}), []byte{1, 2}, "it carries the items")
 	if got := carried(curate.Carried{Source: page, ItemsOf: feed}); len(got) > 0 {
 		t.Errorf("it carries the former items %v", got)
 	}
-	if got := carried(curate.Carried{Source: page}); !slices.Equal(got, []byte{1, 2, 3}) {
-		t.Errorf("it carries %v", got)
-	}
+	assert.Slices(t, carried(curate.Carried{Source: page}), []byte{1, 2, 3}, "it carries")
 	since := noon.Add(2 * time.Hour)
-	if got := carried(curate.Carried{Source: page, Since: since}); !slices.Equal(got, []byte{1, 3}) {
-		t.Errorf("since %s it carries %v", since, got)
-	}
+	assert.Slices(t, carried(curate.Carried{Source: page, Since: since}), []byte{1, 3}, "since %s it carries", since)
 	merged = known(site, 3)
 	merged.Dropped = []uuid.UUID{page}
 	keep(map[uuid.UUID]*curate.Known{id(2): merged})
-	if err := m.Forget(ctx, []uuid.UUID{id(1), id(9)}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Forget(ctx, []uuid.UUID{id(1), id(9)}, nil))
 	expect(map[uuid.UUID]*curate.Known{id(2): known(site, 3), id(3): known(page, 2)})
-	if got := carried(curate.Carried{Source: page}); !slices.Equal(got, []byte{3}) {
-		t.Errorf("in the end it carries %v", got)
-	}
+	assert.Slices(t, carried(curate.Carried{Source: page}), []byte{3}, "in the end it carries")
 }
 
 func finds(t *testing.T, l curate.Likeness) {
@@ -128,9 +116,7 @@ func finds(t *testing.T, l curate.Likeness) {
 		note := func(id uuid.UUID, marks []match.Mark) (map[uuid.UUID][]uuid.UUID, error) {
 			return l.Note(t.Context(), map[uuid.UUID][]match.Mark{id: marks}, noon)
 		}
-		if _, err := note(a, one); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(note(a, one))(t)
 		found, err := note(b, other)
 		if got := slices.Equal(found[b], []uuid.UUID{a}); err != nil || got != alike ||
 			!alike && len(found) > 0 {

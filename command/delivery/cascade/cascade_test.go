@@ -16,6 +16,7 @@ import (
 	"carillon/command/delivery/deliverytest"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -110,9 +111,7 @@ func TestDeletionCascade_destinationDeleted(t *testing.T) {
 	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
 	r.Then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
 	r.Because(reasonDestination)
-	if !slices.Contains(held.shredded, hook) {
-		t.Error("its data key is still there")
-	}
+	assert.Equal(t, slices.Contains(held.shredded, hook), true, "its data key is still there")
 }
 
 func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
@@ -165,9 +164,8 @@ func TestDeletionCascade_deletedStreams(t *testing.T) {
 		}
 		processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
 		r.Then(c.want...)
-		if !slices.Contains(held.shredded, hook) {
-			t.Errorf("without %s the data key of the destination is still there", c.ended)
-		}
+		assert.Equal(t, slices.Contains(held.shredded, hook), true,
+			"without %s the data key of the destination is still there", c.ended)
 	}
 }
 
@@ -196,9 +194,7 @@ func TestCertificateCascade_shredsEndedKey(t *testing.T) {
 	processtest.Given(r.Rule, clientcertificate.Aggregate, alice,
 		clientcertificate.Event(clientcertificate.Removed{ID: second.ID}))
 	r.Then()
-	if !slices.Contains(held.shredded, second.ID) {
-		t.Errorf("after the removal, shredded: %v", held.shredded)
-	}
+	assert.Equal(t, slices.Contains(held.shredded, second.ID), true, "after the removal, shredded: %v", held.shredded)
 }
 
 // A deleted organization's certificate ends with it, also if a request in flight sets one afterwards; that of

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -101,9 +102,7 @@ func TestAppends_floodDelaysOnlyItself(t *testing.T) {
 			t.Error("one of an organization that has none on its way begins at once, the others wait for their turn")
 		}
 		h.end(first, nil)
-		if !h.has(second) {
-			t.Error("it has none on its way again")
-		}
+		assert.Equal(t, h.has(second), true, "it has none on its way again")
 		for range 10 {
 			h.end(h.oldest(), nil)
 		}
@@ -207,9 +206,7 @@ func TestAppends_barrierIncludesEarlierOnly(t *testing.T) {
 		go func() { done <- again(t.Context()) }()
 		h.end(later, nil)
 		h.end(second, nil)
-		if len(done) != 0 {
-			t.Error("it did not wait for the first")
-		}
+		assert.Equal(t, len(done), 0, "it did not wait for the first")
 		h.take(t, alice, 1)
 		h.end(first, nil)
 		if len(done) != 2 || <-done != nil || <-done != nil {
@@ -228,12 +225,8 @@ func TestAppends_failureEndsAll(t *testing.T) {
 		broken := errors.New("broken")
 		h.end(first, broken)
 		<-h.Failed()
-		if err := waits(t.Context()); !errors.Is(err, broken) {
-			t.Errorf("waiting caller: %v", err)
-		}
-		if err := h.add(t.Context(), &fanOut{}); !errors.Is(err, broken) {
-			t.Errorf("next caller: %v", err)
-		}
+		assert.Is(t, waits(t.Context()), broken, "waiting caller")
+		assert.Is(t, h.add(t.Context(), &fanOut{}), broken, "next caller")
 		if !errors.Is(h.Err(), broken) || h.running != 0 || len(h.begun) != concurrentAppends {
 			t.Errorf("%v, %d go on, %d were begun", h.Err(), h.running, len(h.begun))
 		}
@@ -251,12 +244,8 @@ func TestAppends_noneAfterEnd(t *testing.T) {
 		if h.running != 0 || len(h.begun) != concurrentAppends {
 			t.Errorf("%d go on, %d were begun", h.running, len(h.begun))
 		}
-		if err := waits(t.Context()); !errors.Is(err, errEnded) {
-			t.Errorf("waiting caller: %v", err)
-		}
-		if err := h.add(t.Context(), &fanOut{}); !errors.Is(err, errEnded) {
-			t.Errorf("next caller: %v", err)
-		}
+		assert.Is(t, waits(t.Context()), errEnded, "waiting caller")
+		assert.Is(t, h.add(t.Context(), &fanOut{}), errEnded, "next caller")
 		if h.Err() != nil {
 			t.Errorf("the end is a failure: %v", h.Err())
 		}

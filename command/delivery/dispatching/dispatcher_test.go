@@ -17,6 +17,7 @@ import (
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -114,9 +115,7 @@ func TestDispatcher_replayedIsLeftToClaims(t *testing.T) {
 	d := New(r.Store, handoff)
 	d.Begin(batch[len(batch)-1].Position)
 	must.OK(t, d.React(t.Context(), batch))
-	if len(handoff.taken) != 0 {
-		t.Errorf("sends %+v", handoff.taken)
-	}
+	assert.Equal(t, len(handoff.taken), 0, "sends %+v", handoff.taken)
 	r.has(t, dispatch.Aggregate.Stream(id), "dispatch.deliveries-scheduled.v1")
 }
 
@@ -184,9 +183,7 @@ func TestDispatcher_supersedesAfterDispatch(t *testing.T) {
 		r.has(t, delivery.Aggregate.Stream(dispatch.DeliveryID(id, hook)), "delivery.superseded.v1")
 	}
 	close(store.let)
-	if err := <-reacted; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-reacted)
 	processtest.Finish(t, d)
 	older := delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))
 	var order []string

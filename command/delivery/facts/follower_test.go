@@ -16,6 +16,7 @@ import (
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -121,9 +122,7 @@ func TestFollower_heldBack(t *testing.T) {
 	<-heard
 	secrets := func() int {
 		to, _, err := f.MaySend(t.Context(), &schedule.Delivery{Organization: owner, Destination: hook}, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return len(to.secrets)
 	}
 	if n := secrets(); n != 1 {
@@ -143,9 +142,7 @@ func TestFollower_heldBack(t *testing.T) {
 	if <-heard; f.Applied().Before(at) {
 		t.Error("applied, and the position is an older one")
 	}
-	if n := secrets(); n != 2 {
-		t.Errorf("signed by %d secrets once the rotation is applied, want 2", n)
-	}
+	assert.Equal(t, secrets(), 2, "signed by … secrets once the rotation is applied")
 }
 
 // A value read before a change is not cached after it, and none is while changes are not followed.
@@ -184,13 +181,9 @@ func TestCacheForgetsWhatChanged(t *testing.T) {
 	for range 2 * maxCached {
 		must.Get(r.get(t.Context(), uuid.New()))(t)
 	}
-	if n := r.values.Len(); n != maxCached {
-		t.Errorf("%d remembered", n)
-	}
+	assert.Equal(t, r.values.Len(), maxCached, "remembered")
 	r.follow(false)
-	if n := r.values.Len(); n != 0 {
-		t.Errorf("%d remembered while nothing is followed", n)
-	}
+	assert.Equal(t, r.values.Len(), 0, "remembered while nothing is followed")
 }
 
 // An expired secret is left out, and if one can't be opened the others sign.
@@ -234,9 +227,7 @@ func TestFollowerKnowsLimits(t *testing.T) {
 	f.Standing = func(context.Context) ([]uuid.UUID, map[uuid.UUID]float64, error) {
 		return nil, map[uuid.UUID]float64{revised: 5, deleted: 6, freed: 7}, nil
 	}
-	if f.Ready() {
-		t.Error("ready before the limits are known")
-	}
+	assert.Equal(t, f.Ready(), false, "ready before the limits are known")
 	f.readStanding(t.Context())
 	limits := func(wantRevised, wantDeleted, wantFreed float64) {
 		t.Helper()
@@ -250,9 +241,7 @@ func TestFollowerKnowsLimits(t *testing.T) {
 	f.disabled = map[uuid.UUID]struct{}{}
 	apply := func(id uuid.UUID, event destination.Event) {
 		name, data, err := destination.Events.Encode(event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f.apply(t.Context(), &eventstore.Recorded{
 			Stream: destination.Aggregate.Stream(id),
 			Type:   name,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -25,6 +24,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -62,9 +62,7 @@ func openShop(t *testing.T, want func(*mtlstest.Authority) *tls.Config, answer h
 	t.Helper()
 	s := &shop{T: t, keys: &keys{}, authority: mtlstest.NewAuthority(t, "Receiver's")}
 	vault, err := sealing.NewVault(s.keys, make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.commands = &command.Commands{Store: nodetest.Start(t), Now: time.Now, Vault: vault}
 	s.receiver = mtlstest.Receive(t, want(s.authority), answer)
 	if s.secret, err = webhook.Mint(neverEnding{}); err != nil {
@@ -219,9 +217,7 @@ func TestHostileCertificatesStayApart(t *testing.T) {
 				p.sends(without)
 			}
 			want := slices.Repeat([]string{"ours", "", "theirs", ""}, 4)
-			if got := s.receiver.Shown(); !slices.Equal(got, want) {
-				t.Errorf("shown: %q, want %q", got, want)
-			}
+			assert.Slices(t, s.receiver.Shown(), want, "shown")
 			if opened := s.receiver.Connections.Load(); tt.answer == nil && tt.follows && opened >= int64(len(want)) {
 				t.Errorf("%d connections: none was used again, and the test shows nothing", opened)
 			}
@@ -248,9 +244,8 @@ func TestCertificates_requestOutlivesReplacement(t *testing.T) {
 	go func() { defer close(done); p.sends(ours) }()
 	<-arrived
 	s.set(ours, "after")
-	if _, err := s.keys.Find(t.Context(), before.ID); !errors.Is(err, sealing.ErrShredded) {
-		t.Errorf("the data key of the first is still there: %v", err)
-	}
+	assert.Is(t, assert.Err(s.keys.Find(t.Context(), before.ID)), sealing.ErrShredded,
+		"the data key of the first is still there")
 	s.eventually("the next is shown", func() bool {
 		p.sends(ours)
 		shown := s.receiver.Shown()
@@ -310,9 +305,7 @@ func TestCertificates_subscriptionIsCutOff(t *testing.T) {
 	s.eventually("it knows that it does not follow", func() bool { return !p.follows() })
 	s.set(ours, "after")
 	p.sends(ours)
-	if shown := s.receiver.Shown(); !slices.Equal(shown, []string{"before", "after"}) {
-		t.Errorf("shown: %q", shown)
-	}
+	assert.Slices(t, s.receiver.Shown(), []string{"before", "after"}, "shown")
 }
 
 // TestHostileLossOfAKey: without its key a certificate is not shown, nothing is sent without it, and the error
@@ -344,9 +337,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 			must.OK(t, lose(s, first.Value.Certificate))
 			s.commands.Vault, _ = sealing.NewVault(s.keys, make([]byte, 32)) // of a process that has it not in memory
 			p := s.process(true)
-			if _, err := p.facts.Connections(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
-				t.Errorf("without its key: %v", err)
-			}
+			assert.Is(t, assert.Err(p.facts.Connections(t.Context(), ours)), ErrCertificateLost, "without its key")
 			if reached := (Prober{Facts: p.facts, Sender: p.sender}).Probe(t.Context(), ours,
 				s.receiver.URL); reached.Reachable || reached.ErrorMessage != certificateLostMessage {
 				t.Errorf("the probe found %+v", reached)
@@ -360,9 +351,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 				return err == nil && via != nil
 			})
 			p.sends(ours)
-			if got := s.receiver.Shown(); !slices.Equal(got, []string{"theirs", "ours"}) {
-				t.Errorf("shown: %q", got)
-			}
+			assert.Slices(t, s.receiver.Shown(), []string{"theirs", "ours"}, "shown")
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
@@ -20,6 +19,7 @@ import (
 	"carillon/command/delivery/notices"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -191,21 +191,15 @@ func TestNoticesNameEventAndAnswer(t *testing.T) {
 	exhausted, disabled := want, want
 	exhausted.Where, disabled.Where = here(deliveryPath), here(destinationPath)
 	got := r.dataAfter(t, before, hall)
-	if diff := cmp.Diff(disabled, got[catalog.DestinationAutoDisabled]); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(exhausted, got[catalog.DeliveryExhausted]); diff != "" {
-		t.Error(diff)
-	}
+	assert.Same(t, got[catalog.DestinationAutoDisabled], disabled)
+	assert.Same(t, got[catalog.DeliveryExhausted], exhausted)
 	if failing := got[catalog.DestinationFailing]; failing.Failures != 1 || failing.Event.Type == "" ||
 		failing.LastAnswer.Status != 503 || failing.Where != here(destinationPath) {
 		t.Errorf("failing: %+v", failing)
 	}
 	disabled.Organization = alice
 	disabled.Where = notices.Place{Console: "/console/organizations/" + alice.String() + destinationPath}
-	if diff := cmp.Diff(disabled, r.dataAfter(t, before, desk)[catalog.DestinationAutoDisabled]); diff != "" {
-		t.Errorf("to the operators: %s", diff)
-	}
+	assert.Same(t, r.dataAfter(t, before, desk)[catalog.DestinationAutoDisabled], disabled)
 	before = r.headOf(t)
 	r.answersEvent(t, delivery.Outcome{ResponseStatus: 204})
 	r.reactTwice(t)
@@ -234,9 +228,7 @@ func TestNoticesOfEarlierVersionGoOn(t *testing.T) {
 	for _, recorded := range r.Events(r.reactTwice(t), eventstore.Categories("dispatch")) {
 		scheduled = append(scheduled, recorded.StreamID())
 	}
-	if !slices.Contains(scheduled, id) {
-		t.Errorf("deliveries of %v, want one of %s", scheduled, id)
-	}
+	assert.Equal(t, slices.Contains(scheduled, id), true, "deliveries of %v, want one of %s", scheduled, id)
 }
 
 const day = 24 * time.Hour

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
@@ -25,6 +24,7 @@ import (
 	"carillon/command/delivery/notices"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -144,9 +144,7 @@ func (r rule) isWhole(t *testing.T, recorded *eventstore.Recorded, p publication
 
 func (r rule) expects(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, r.notices(t)); diff != "" {
-		t.Errorf("notices (-want +got):\n%s", diff)
-	}
+	assert.Same(t, r.notices(t), want)
 	if again := r.notices(t); len(again) > 0 {
 		t.Errorf("another time it made %v", again)
 	}
@@ -276,9 +274,7 @@ func (r rule) toDesk(t *testing.T) (made []string) {
 
 func (r rule) tellsDesk(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, r.toDesk(t)); diff != "" {
-		t.Errorf("notices to the operators (-want +got):\n%s", diff)
-	}
+	assert.Same(t, r.toDesk(t), want)
 }
 
 // fails records the last attempt of a delivery to a destination.

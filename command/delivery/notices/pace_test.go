@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 )
 
 // Of many in a minute few are recorded, and none is forgotten: the notice of the next minute counts the rest.
@@ -35,7 +36,5 @@ func TestNoticesPacedBeforeRecording(t *testing.T) {
 	if !next.NotBefore.Equal(noon.Add(2*noticeInterval)) || next.Supersedes != uuid.Nil {
 		t.Errorf("of the next minute: %+v", next)
 	}
-	if counted+waiting != 2001 {
-		t.Errorf("2001 happened, notices count %d", counted+waiting)
-	}
+	assert.Equal(t, counted+waiting, 2001, "2001 happened, notices count")
 }

@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command/delivery/deliverytest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -37,9 +38,7 @@ var (
 func stored[S, E, C any](t testing.TB, a eventstore.Aggregate[S, E, C], id uuid.UUID, event E) *eventstore.Recorded {
 	t.Helper()
 	name, data, err := a.Codec.Encode(event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &eventstore.Recorded{
 		ID:      uuid.New(),
 		Stream:  a.Stream(id),
@@ -159,9 +158,7 @@ func TestRoutes_receivers(t *testing.T) {
 			h := town(t)
 			tt.happened(h)
 			got := receivers(h.routes.Dispatch(uuid.New(), tt.event, noon))
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("receivers (-want +got):\n%s", diff)
-			}
+			assert.Same(t, got, tt.want)
 		})
 	}
 }
@@ -194,9 +191,8 @@ func TestDebounce_keepsNewestUntilClose(t *testing.T) {
 	}
 	calm := storm
 	calm.Subject = "calm"
-	if c := h.routes.Dispatch(elsewhere, calm, noon.Add(59*time.Second))[0]; c.Supersedes != uuid.Nil {
-		t.Errorf("another subject: %+v", c)
-	}
+	assert.Equal(t, h.routes.Dispatch(elsewhere, calm, noon.Add(59*time.Second))[0].Supersedes, uuid.Nil,
+		"another subject")
 	d := h.routes.Dispatch(third, storm, closes)[0]
 	if !d.NotBefore.Equal(closes.Add(time.Minute)) || d.Supersedes != uuid.Nil {
 		t.Errorf("after the window: %+v", d)
@@ -268,9 +264,8 @@ func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 		Data: []byte(`{"closes":"2026-11-21T12:00:30Z","delivery":"33333333-3333-4333-8333-333333333333"}`),
 	}
 	must.OK(t, h.state.Restore(old))
-	if got := h.routes.Dispatch(uuid.New(), storm, noon)[0]; got.Supersedes != uuid.Nil {
-		t.Errorf("scheduled %+v, which replaces a delivery that may be of another feed", got)
-	}
+	assert.Equal(t, h.routes.Dispatch(uuid.New(), storm, noon)[0].Supersedes, uuid.Nil,
+		"scheduled … which replaces a delivery that may be of another feed")
 	h.routes.DropClosedDebounces(noon.Add(time.Minute))
 	rows, err := h.state.Changed()
 	if err != nil || !slices.ContainsFunc(rows,

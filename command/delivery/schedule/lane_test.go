@@ -1,13 +1,13 @@
 package schedule_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/storetest/assert"
 )
 
 // lane offers deliveries to one destination, and starts all that may start.
@@ -70,17 +70,13 @@ func TestLane_window(t *testing.T) {
 	l.offer(200, true)
 	for _, want := range []int{4, 8, 16, 32, 64} {
 		started := l.start()
-		if len(started) != want {
-			t.Errorf("%d at one time, want %d", len(started), want)
-		}
+		assert.Equal(t, len(started), want, "at one time")
 		l.done(started, schedule.Outcome{Took: 10 * time.Millisecond, Kept: true})
 	}
 	for _, want := range []int{64, 32, 16, 8, 4, 2, 1, 1} {
 		l.offer(want, true)
 		started := l.start()
-		if len(started) != want {
-			t.Errorf("%d at one time after failures, want %d", len(started), want)
-		}
+		assert.Equal(t, len(started), want, "at one time after failures")
 		l.done(started, schedule.Outcome{Took: 10 * time.Millisecond, Failed: true, Kept: true})
 	}
 }
@@ -101,13 +97,9 @@ func TestLane_slow(t *testing.T) {
 	if returned, _ := l.Tick(l.now); len(returned) < 40 {
 		t.Errorf("%d waiting deliveries returned", len(returned))
 	}
-	if l.offer(1, false) != 0 {
-		t.Error("a fresh delivery found room")
-	}
+	assert.Equal(t, l.offer(1, false), 0, "a fresh delivery found room")
 	room, _ := l.Room(l.now)
-	if !slices.Equal(room.Full, []uuid.UUID{id(1, 1)}) {
-		t.Errorf("full: %v, want the lane, as no more may be in flight", room.Full)
-	}
+	assert.Slices(t, room.Full, []uuid.UUID{id(1, 1)}, "full")
 	// They began to be late then: their answers count.
 	l.done(first[1:], schedule.Outcome{Took: time.Second, Kept: true})
 	if room, _ := l.Room(l.now); len(room.Full) > 0 {

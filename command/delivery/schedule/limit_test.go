@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/storetest/assert"
 )
 
 // throttled is a destination with a limit, and the processes that send to it.
@@ -156,18 +157,14 @@ func TestLimitChangesAndRests(t *testing.T) {
 		l.mu.Unlock()
 		l.offer(s, 1, 1)
 		pass(12 * time.Second)
-		if len(l.got) != 1 {
-			t.Errorf("%d got, want one before the rest", len(l.got))
-		}
+		assert.Equal(t, len(l.got), 1, "got, want one before the rest")
 		l.mu.Lock()
 		l.perSecond = 0
 		s.Changed(id(1, 1), 0, time.Now())
 		l.mu.Unlock()
 		l.offer(s, 3, 2)
 		pass(time.Second)
-		if len(l.got) != 5 {
-			t.Errorf("%d got, want all 5 without a limit", len(l.got))
-		}
+		assert.Equal(t, len(l.got), 5, "got, want all 5 without a limit")
 	})
 }
 
@@ -241,9 +238,7 @@ func TestMemory_largeBodyBesideMany(t *testing.T) {
 	if got < 40 {
 		t.Errorf("%d of 100 organizations had room for one event", got)
 	}
-	if offered(s, next, 200, 1, schedule.SmallBody) != 1 {
-		t.Error("a small event finds no room")
-	}
+	assert.Equal(t, offered(s, next, 200, 1, schedule.SmallBody), 1, "a small event finds no room")
 }
 
 // Fresh deliveries leave claims their room, and claims of one organization leave room for others.
@@ -295,7 +290,5 @@ func TestRoom_fullLaneAsksAgain(t *testing.T) {
 			}
 		}
 	}
-	if asks != 1 {
-		t.Errorf("it asked %d times", asks)
-	}
+	assert.Equal(t, asks, 1, "it asked … times")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/storetest/assert"
 )
 
 // limiter decides whether a receiver takes a request now; if not, for how long it asks to be left alone.
@@ -254,9 +255,8 @@ func TestRest_longReturnsWhatWaits(t *testing.T) {
 	if s.Next(epoch) != nil || len(returned) > 0 {
 		t.Errorf("%d returned, or one began", len(returned))
 	}
-	if !s.Offer(&schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch) {
-		t.Error("another destination of the organization rests, too")
-	}
+	assert.Equal(t, s.Offer(&schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch), true,
+		"another destination of the organization rests, too")
 	if d := s.Next(epoch); d == nil || d.Destination != id(1, 2) {
 		t.Error("another destination of the organization does not begin")
 	}
@@ -281,9 +281,7 @@ func TestRest_ofOtherProcesses(t *testing.T) {
 	s.Resting(map[uuid.UUID]time.Duration{to: time.Minute}, now)
 	s.Offer(&schedule.Delivery{ID: id(0, 1), Destination: to}, now)
 	begins := func() bool { return s.Next(now) != nil }
-	if begins() {
-		t.Error("a request began in a rest of another process")
-	}
+	assert.Equal(t, begins(), false, "a request began in a rest of another process")
 	if s.Resting(nil, now); begins() {
 		t.Error("a rest ended that was begun just now: it may be on its way to the queue")
 	}

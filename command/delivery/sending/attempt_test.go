@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
@@ -18,6 +17,7 @@ import (
 	"carillon/command/sampling"
 	"carillon/command/webhook"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -27,9 +27,7 @@ func TestGoneEndsRetries(t *testing.T) {
 	for status, never := range map[int]bool{410: true, 404: false, 503: false} {
 		attempt := d.outcome(&schedule.Delivery{Body: &Body{}}, delivery.Automatic, noon,
 			webhook.Result{StatusCode: status, FailureReason: "http_status"}, answer{})
-		if attempt.Retry.Never != never {
-			t.Errorf("%d: never again %v, want %v", status, attempt.Retry.Never, never)
-		}
+		assert.Equal(t, attempt.Retry.Never, never, "%d: never again", status)
 	}
 }
 
@@ -55,9 +53,7 @@ func TestLostClaimsAreNotSent(t *testing.T) {
 		"claimed earlier": {schedule.Delivery{Losses: 1, QueuedAt: time.Now().Add(-time.Hour)}, false},
 	} {
 		d := &Deliverer{Queue: &losing{losses: 2}}
-		if got := d.holds(t.Context(), &tt.held); got != tt.want {
-			t.Errorf("%s: holds = %v, want %v", name, got, tt.want)
-		}
+		assert.Equal(t, d.holds(t.Context(), &tt.held), tt.want, "%s: holds", name)
 	}
 }
 
@@ -152,9 +148,7 @@ func TestAttemptLog_oneLineEach(t *testing.T) {
 		"status":      0.0,
 		"duration":    12e6,
 	}}
-	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
+	assert.Same(t, lines, want)
 	if quiet := logged(t, slog.LevelInfo,
 		func(l *slog.Logger) { logAttempt(t.Context(), l, sent, outcome("", 204)) }); len(quiet) > 0 {
 		t.Errorf("a success is logged at info: %v", quiet)

@@ -22,6 +22,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -250,9 +251,7 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	s.eventually("the last one is sent", func() bool { return sender.sent("https://example.org/last") == 1 })
 	s.eventually("the moved one is sent", func() bool { return sender.sent(elsewhere) == 1 })
 	s.eventually("the replay is sent", func() bool { return sender.sent("https://example.org/disabled") == 1 })
-	if id := <-queue.released; id != disabled.ID {
-		t.Errorf("%s goes back, want the claim of the disabled one", id)
-	}
+	assert.Equal(t, <-queue.released, disabled.ID, "goes back, want the claim of the disabled one")
 	// Before, again, replay, moved, last.
 	s.eventually("the rest has ended", func() bool { _, inFlight := s.Load(); return inFlight == 5 })
 	if n := sender.sent("https://example.org/moved"); n != 1 {
@@ -284,9 +283,7 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 	surplus := func(want int) {
 		t.Helper()
 		s.heard()
-		if surplus := s.take(roomOf(s.Deliverer), []*schedule.Delivery{&held, &replay}); len(surplus) != want {
-			t.Errorf("%d go back, want %d", len(surplus), want)
-		}
+		assert.Equal(t, len(s.take(roomOf(s.Deliverer), []*schedule.Delivery{&held, &replay})), want, "go back")
 	}
 	revise := func(enabled bool) {
 		execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{
@@ -309,9 +306,7 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 	surplus(0) // its deliveries are dropped when their turn comes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.back) != 4 {
-		t.Errorf("%d that waited go back, want both at the suspension and both at the deletion", len(s.back))
-	}
+	assert.Equal(t, len(s.back), 4, "that waited go back, want both at the suspension and both at the deletion")
 }
 
 // A delivery whose stream another client of the event store has deleted is not sent again and again: its lease stays.

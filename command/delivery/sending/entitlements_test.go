@@ -16,6 +16,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 )
 
 // sending is a deliverer with a store, whose queue hands out what a test gives it.
@@ -107,10 +108,8 @@ func (s *sending) deliver(held schedule.Delivery, ended func(delivery.State) boo
 func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C], id uuid.UUID,
 	command C) {
 	t.Helper()
-	if _, err := of.Execute(context.WithoutCancel(t.Context()), store, id, command,
-		eventstore.Options[S]{}); err != nil {
-		t.Error(err)
-	}
+	must.Get(of.Execute(context.WithoutCancel(t.Context()), store, id, command,
+		eventstore.Options[S]{}))(t)
 }
 
 // newsOf registers a news feed that another organization reads, and a subscription of that one.

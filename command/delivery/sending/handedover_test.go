@@ -123,9 +123,7 @@ func TestRecentPublications(t *testing.T) {
 	publish(t, store, event)
 	var p recentPublications
 	for recorded, err := range store.Read(t.Context(), publication.Aggregate.Stream(event), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p.add(&recorded)
 	}
 	kept := must.Get(p.body(t.Context(), nil, event))(t)

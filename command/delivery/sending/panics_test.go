@@ -9,6 +9,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/command/webhook"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 // panicking is a sender that panics for one address.
@@ -97,7 +98,5 @@ func TestDeliverer_resetKeepsInFlight(t *testing.T) {
 	close(sender.let)
 	s.eventually("both end", func() bool { _, running := s.Load(); return running == 0 })
 	end()
-	if n := sender.sent(first); n != 1 {
-		t.Errorf("the first one was sent %d times", n)
-	}
+	assert.Equal(t, sender.sent(first), 1, "the first one was sent … times")
 }

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/command/delivery/schedule"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 // looking counts its claims, and knows when the next delivery is due.
@@ -73,18 +74,14 @@ func TestDeliverers_searchInTurn(t *testing.T) {
 		}
 		time.Sleep(time.Until(time.Now().Truncate(DefaultSearchEvery).Add(DefaultSearchEvery + 10*time.Millisecond)))
 		looks(0)
-		if n := looks(20 * DefaultSearchEvery); n != 20 {
-			t.Errorf("%d looks in 20 searches", n)
-		}
+		assert.Equal(t, looks(20*DefaultSearchEvery), 20, "looks in 20 searches")
 		announce := func(at time.Time) {
 			for _, d := range all {
 				d.Due(at)
 			}
 		}
 		announce(time.Now())
-		if n := looks(0); n != 1 {
-			t.Errorf("%d looks for a delivery due now, want 1", n)
-		}
+		assert.Equal(t, looks(0), 1, "looks for a delivery due now")
 		announce(time.Now().Add(50 * time.Millisecond))
 		if early, n := looks(49*time.Millisecond), looks(time.Millisecond); early != 0 || n != 1 {
 			t.Errorf("%d looks before a time, %d then, want 1", early, n)
@@ -95,13 +92,9 @@ func TestDeliverers_searchInTurn(t *testing.T) {
 			q.mu.Unlock()
 		}
 		announce(time.Now())
-		if n := looks(100 * time.Millisecond); n != 2 {
-			t.Errorf("%d looks, want one, and one when the next is due", n)
-		}
+		assert.Equal(t, looks(100*time.Millisecond), 2, "looks, want one, and one when the next is due")
 		announce(time.Time{})
-		if n := looks(0); n != workers {
-			t.Errorf("%d look after they may have missed something, want all", n)
-		}
+		assert.Equal(t, looks(0), workers, "look after they may have missed something")
 	})
 }
 

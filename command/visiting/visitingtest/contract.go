@@ -18,6 +18,8 @@ import (
 	"carillon/command/collect/crawl/frontier/frontiertest"
 	"carillon/command/visiting"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // Subject is a memory of walks with what is recorded.
@@ -301,22 +303,16 @@ func hosts(t *testing.T, s Subject) {
 	if turns[0].Source.ID != first || turns[1].Source.ID != other || turns[0].Host != "example.org" {
 		t.Errorf("turns: %+v", turns)
 	}
-	if busy, err := s.Take(t.Context(), 10, []string{"example.org"}); err != nil || len(busy) != 0 {
-		t.Errorf("turns at busy hosts: %+v, %v", busy, err)
-	}
+	assert.Equal(t, len(must.Get(s.Take(t.Context(), 10, []string{"example.org"}))(t)), 0, "turns at busy hosts")
 	if got := take(t, theirs, 1); got[0].Source.ID != second { // another process may visit the host: the pace is shared
 		t.Errorf("turn: %+v", got)
 	}
 	take(t, s, 0)
 	holders := []uuid.UUID{turns[0].Holder, turns[1].Holder}
 	s.Age(t, 59*time.Second)
-	if lost, err := s.Hold(t.Context(), holders); err != nil || len(lost) != 0 {
-		t.Errorf("lost %v, %v", lost, err)
-	}
+	assert.Equal(t, len(must.Get(s.Hold(t.Context(), holders))(t)), 0, "lost")
 	s.Age(t, 2*time.Second)
-	if again := take(t, theirs, 1); again[0].Source.ID != second {
-		t.Errorf("turn: %+v", again)
-	}
+	assert.Equal(t, take(t, theirs, 1)[0].Source.ID, second, "turn")
 
 	// A visit without a heartbeat for a minute loses the turn, and can't change anything any more.
 	s.Age(t, time.Minute)
@@ -339,13 +335,9 @@ func hosts(t *testing.T, s Subject) {
 		"conclude": mine.Conclude(t.Context()),
 		"leave":    mine.Leave(t.Context(), visiting.Next{}),
 	} {
-		if !errors.Is(err, visiting.ErrLost) {
-			t.Errorf("%s: %v, want that the turn is lost", what, err)
-		}
+		assert.Is(t, err, visiting.ErrLost, "%s", what)
 	}
-	if lost, err := s.Hold(t.Context(), holders); err != nil || !slices.Equal(lost, holders) {
-		t.Errorf("lost %v, %v", lost, err)
-	}
+	assert.Slices(t, must.Get(s.Hold(t.Context(), holders))(t), holders, "lost")
 }
 
 func inTime(t *testing.T, s Subject) {

@@ -12,6 +12,8 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command/collect"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 func changes(t *testing.T, s Subject) {
@@ -123,9 +125,7 @@ func details(t *testing.T, s Subject) {
 	if diff := cmp.Diff(want, titles); diff != "" || err != nil {
 		t.Errorf("details (-want +got):\n%s%v", diff, err)
 	}
-	if one, err := c.walk.DetailsOf(t.Context(), []uuid.UUID{quiz.Happening}); err != nil || len(one) != 1 {
-		t.Errorf("details of one: %+v, %v", one, err)
-	}
+	assert.Equal(t, len(must.Get(c.walk.DetailsOf(t.Context(), []uuid.UUID{quiz.Happening}))(t)), 1, "details of one")
 }
 
 func unlisted(t *testing.T, s Subject) {
@@ -246,9 +246,7 @@ func cutOff(t *testing.T, s Subject) {
 		}
 		c.do(c.walk.Settle(t.Context(), settled, visiting.Tally{}))
 	}
-	if len(left) != len(all)+1 {
-		t.Errorf("%d are left, want %d", len(left), len(all)+1)
-	}
+	assert.Equal(t, len(left), len(all)+1, "are left")
 	c.waits()
 }
 

@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
@@ -19,6 +17,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -26,9 +25,7 @@ func open(t *testing.T, files vfs.FS) *node.Node {
 	t.Helper()
 	n := must.Get(node.Open(node.Config{Dir: "store", FS: files}))(t)
 	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, n.Close())
 	})
 	return n
 }
@@ -70,9 +67,7 @@ func TestAppend_survivesPowerLoss(t *testing.T) {
 		n := must.Get(node.Open(node.Config{Dir: "store", FS: left}))(t)
 		last := eventstore.NoStream
 		for event, err := range n.Store().Read(t.Context(), "thing-1", 0) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			last = event.Revision
 		}
 		if last != revision {
@@ -94,20 +89,12 @@ func TestClose_endsSubscriptions(t *testing.T) {
 		}
 		ended = err
 	}
-	if !errors.Is(ended, eventstore.ErrUnavailable) {
-		t.Errorf("subscription: %v", ended)
-	}
-	if _, err := store.Append(t.Context(), "thing-1", 0, proposed(1)); !errors.Is(err, eventstore.ErrUnavailable) {
-		t.Errorf("append: %v", err)
-	}
+	assert.Is(t, ended, eventstore.ErrUnavailable, "subscription")
+	assert.Is(t, assert.Err(store.Append(t.Context(), "thing-1", 0, proposed(1))), eventstore.ErrUnavailable, "append")
 	for _, err := range store.Read(t.Context(), "thing-1", 0) {
-		if !errors.Is(err, eventstore.ErrUnavailable) {
-			t.Errorf("read: %v", err)
-		}
+		assert.Is(t, err, eventstore.ErrUnavailable, "read")
 	}
-	if _, err := store.Head(t.Context()); !errors.Is(err, eventstore.ErrUnavailable) {
-		t.Errorf("head: %v", err)
-	}
+	assert.Is(t, assert.Err(store.Head(t.Context())), eventstore.ErrUnavailable, "head")
 }
 
 // A busy reader delays no other call, Close included, and then gets an error.
@@ -119,9 +106,7 @@ func TestRead_pages(t *testing.T) {
 	put(t, store, "thing-1", eventstore.NoStream, proposed(events))
 	read := 0
 	for event, err := range store.Read(t.Context(), "thing-1", 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if event.Revision != eventstore.Revision(read) {
 			t.Fatalf("revision %d, want %d", event.Revision, read)
 		}
@@ -137,9 +122,7 @@ func TestRead_pages(t *testing.T) {
 		}
 		ended = err
 	}
-	if !errors.Is(ended, eventstore.ErrUnavailable) {
-		t.Errorf("read: %v", ended)
-	}
+	assert.Is(t, ended, eventstore.ErrUnavailable, "read")
 }
 
 // A subscriber whom nothing concerns learns how far it has come: on the way, when it has caught up, and later.
@@ -181,15 +164,11 @@ func TestSubscribe_passesOver(t *testing.T) {
 	put(t, store, "$stats", eventstore.NoStream, system)
 	put(t, store, "thing-1", 0, event)
 	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if message.Event == nil {
 			continue
 		}
-		if message.Event.ID != event[0].ID {
-			t.Errorf("%s of %s came first", message.Event.Type, message.Event.Stream)
-		}
+		assert.Equal(t, message.Event.ID, event[0].ID, "%s of %s came first", message.Event.Type, message.Event.Stream)
 		break
 	}
 }
@@ -212,19 +191,13 @@ func TestAppend_refusesNames(t *testing.T) {
 func TestAppend_fullDisk(t *testing.T) {
 	t.Parallel()
 	n, err := node.Open(node.Config{Dir: t.TempDir(), MinFreeBytes: math.MaxUint64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for !n.Full() {
 		runtime.Gosched()
 	}
 	_, err = n.Store().Append(t.Context(), "thing-1", eventstore.NoStream, proposed(1))
-	if !errors.Is(err, eventstore.ErrFull) {
-		t.Errorf("error = %v", err)
-	}
-	if err := n.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.Is(t, err, eventstore.ErrFull, "error")
+	must.OK(t, n.Close())
 }
 
 // Other processes find in the store what this one does, under the same name.
@@ -252,9 +225,7 @@ func TestEmbedded_sameOverNetwork(t *testing.T) {
 			t.Fatal(failed)
 		}
 		for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if message.CaughtUp {
 				break
 			}
@@ -264,17 +235,13 @@ func TestEmbedded_sameOverNetwork(t *testing.T) {
 		}
 		return v
 	}
-	if got := look(n.Store()); got.Identity != "" {
-		t.Errorf("an empty store is %q", got.Identity)
-	}
+	assert.Equal(t, look(n.Store()).Identity, "", "an empty store")
 	copied := proposed(3)
 	copied[1].Metadata = []byte(`{"$originalCreatedDate":"2020-02-03T04:05:06.0000007Z"}`)
 	copied[2].Metadata = nil
 	put(t, n.Store(), "thing-1", eventstore.NoStream, copied)
 	put(t, remote, "thing-1", 2, proposed(2))
-	if diff := cmp.Diff(look(remote), look(n.Store())); diff != "" {
-		t.Errorf("-by gRPC +here:\n%s", diff)
-	}
+	assert.Same(t, look(n.Store()), look(remote))
 }
 
 // A tombstone is in the stream that it ends, and no event of the program.
@@ -288,9 +255,7 @@ func TestTombstone(t *testing.T) {
 	put(t, store, "thing-2", eventstore.NoStream, proposed(1))
 	var streams []string
 	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories("thing")) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if message.CaughtUp {
 			break
 		}
@@ -298,21 +263,16 @@ func TestTombstone(t *testing.T) {
 			streams = append(streams, message.Event.Stream+" "+message.Event.Type)
 		}
 	}
-	if diff := cmp.Diff([]string{"thing-1 thing.happened.v1", "thing-2 thing.happened.v1"}, streams); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-	if _, err := store.Append(t.Context(), "thing-1", 0, proposed(1)); !errors.Is(err, eventstore.ErrStreamDeleted) {
-		t.Errorf("append: %v", err)
-	}
+	assert.Same(t, streams, []string{"thing-1 thing.happened.v1", "thing-2 thing.happened.v1"})
+	assert.Is(t, assert.Err(store.Append(t.Context(), "thing-1", 0, proposed(1))), eventstore.ErrStreamDeleted,
+		"append")
 }
 
 // BenchmarkStore measures the calls of a program to the store in its process, on disk.
 func BenchmarkStore(b *testing.B) {
 	n := must.Get(node.Open(node.Config{Dir: b.TempDir()}))(b)
 	b.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			b.Error(err)
-		}
+		must.OK(b, n.Close())
 	})
 	storetest.Bench(b, n.Store())
 }

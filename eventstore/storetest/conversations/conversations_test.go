@@ -155,9 +155,7 @@ func TestStrictNodeAnswersAsRecorded(t *testing.T) {
 	for _, c := range list {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			if err := conversations.Replay(t.Context(), server, c); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, conversations.Replay(t.Context(), server, c))
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -118,9 +119,7 @@ func endedSubscription(t *testing.T, client *esdb.Client) {
 			if err := step.SubscriptionDropped.Error; err == nil || !strings.Contains(err.Error(), "deleted") {
 				t.Errorf("it ended with %v", err)
 			}
-			if got := strings.Join(seen, " "); got != "tested $streamDeleted" {
-				t.Errorf("it brought %s", got)
-			}
+			assert.Equal(t, strings.Join(seen, " "), "tested $streamDeleted", "it brought")
 			return
 		}
 	}

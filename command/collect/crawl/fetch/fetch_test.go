@@ -18,6 +18,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -116,9 +117,8 @@ func TestNotModified(t *testing.T) {
 	if err != nil || !second.NotModified || second.Validators != first.Validators {
 		t.Errorf("second: %+v, %v", second, err)
 	}
-	if _, err := f.Get(t.Context(), server.URL+"/broken", first.Validators); !errors.Is(err, collect.ErrHTTPStatus) {
-		t.Errorf("a 304 to an unconditional request gives %v", err)
-	}
+	assert.Is(t, assert.Err(f.Get(t.Context(), server.URL+"/broken", first.Validators)), collect.ErrHTTPStatus,
+		"a 304 to an unconditional request")
 }
 
 var errRefused = errors.New("refused by the guard")
@@ -206,9 +206,7 @@ func TestFailures(t *testing.T) {
 			if !errors.Is(err, tt.want) || !errors.As(err, &failure) {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}
-			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error shows a secret: %v", err)
-			}
+			assert.Equal(t, strings.Contains(err.Error(), "s3cret"), false, "the error shows a secret: %v", err)
 		})
 	}
 }
@@ -276,13 +274,10 @@ func TestStay(t *testing.T) {
 		t.Errorf("a redirect within the site gives %v, %v", page, err)
 	}
 	for _, path := range []string{"/there", "/private"} {
-		if _, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Stay: true}); !errors.Is(err, collect.ErrBadURL) {
-			t.Errorf("%s gives %v", path, err)
-		}
+		assert.Is(t, assert.Err(f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Stay: true})), collect.ErrBadURL,
+			"%s", path)
 	}
-	if asked.Load() != 0 {
-		t.Errorf("the other site was asked %d times", asked.Load())
-	}
+	assert.Equal(t, asked.Load(), 0, "the other site was asked … times")
 }
 
 // A body can be read while it arrives, within a separate limit.
@@ -342,17 +337,14 @@ func TestRead(t *testing.T) {
 		"/long": collect.ErrTooLarge, "/bomb": collect.ErrTooLarge, "/broken": collect.ErrConnection,
 		"/gone": collect.ErrHTTPStatus,
 	} {
-		if _, err := read(path, all); !errors.Is(err, want) {
-			t.Errorf("%s gives %v", path, err)
-		}
+		assert.Is(t, assert.Err(read(path, all)), want, "%s", path)
 	}
 	// The reader's result counts: it may stop early, or fail.
 	if _, err := read("/long", func(body io.Reader) error { _ = all(body); return nil }); err != nil {
 		t.Errorf("a reader that has enough: %v", err)
 	}
-	if _, err := read("/long", func(io.Reader) error { return errRefused }); !errors.Is(err, errRefused) {
-		t.Errorf("a reader that refuses: %v", err)
-	}
+	assert.Is(t, assert.Err(read("/long", func(io.Reader) error { return errRefused })), errRefused,
+		"a reader that refuses")
 }
 
 // A charset is that of the byte order mark, the header or the head; else it is guessed. A few broken bytes do not
@@ -376,9 +368,7 @@ func TestTextWithBrokenBytes(t *testing.T) {
 		{"text/html; charset=utf-8", "F\xeate", "F\ufffdte"},
 	} {
 		page := &fetch.Page{Header: http.Header{"Content-Type": {tt.contentType}}, Body: []byte(tt.body)}
-		if got, err := page.Text(); err != nil || got != tt.want {
-			t.Errorf("%s %q gives %q, want %q (%v)", tt.contentType, tt.body, got, tt.want, err)
-		}
+		assert.Equal(t, must.Get(page.Text())(t), tt.want, "%s %q", tt.contentType, tt.body)
 	}
 }
 
@@ -404,8 +394,6 @@ func TestTextWithoutCharset(t *testing.T) {
 		e := must.Get(htmlindex.Get(name))(t)
 		body := must.Get(e.NewEncoder().String(before + words + after))(t)
 		page := fetch.Page{Header: http.Header{}, Body: []byte(body)}
-		if got, err := page.Text(); err != nil || got != before+words+after {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		assert.Equal(t, must.Get(page.Text())(t), before+words+after, "%s", name)
 	}
 }

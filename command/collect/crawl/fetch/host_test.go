@@ -12,6 +12,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -63,9 +64,7 @@ func TestPace(t *testing.T) {
 			"4s http://slow.example/robots.txt", "4s http://slow.example/page", "14s http://slow.example/page",
 			"14s http://never.example/robots.txt", "14s http://never.example/page", "1m14s http://never.example/page",
 		}, "\n")
-		if got := m.take(); got != want {
-			t.Errorf("asked\n%s\nwant\n%s", got, want)
-		}
+		assert.Equal(t, m.take(), want, "asked")
 	})
 }
 
@@ -93,9 +92,7 @@ func TestHostsShareState(t *testing.T) {
 			get(one, "http://a.example/page"), get(two, "https://A.example./page"), get(two, "http://a.example:80/page"),
 			get(one, "http://a.example:8080/page"),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 		want := strings.Join([]string{
 			"0s http://a.example/robots.txt", "0s http://a.example/page",
@@ -103,9 +100,7 @@ func TestHostsShareState(t *testing.T) {
 			"2s http://a.example:80/robots.txt", "4s http://a.example:80/page",
 			"4s http://a.example:8080/robots.txt", "4s http://a.example:8080/page",
 		}, "\n")
-		if got := m.take(); got != want {
-			t.Errorf("asked\n%s\nwant\n%s", got, want)
-		}
+		assert.Equal(t, m.take(), want, "asked")
 
 		busy = true
 		if err := get(one, "http://a.example/page"); !errors.Is(err, collect.ErrHTTPStatus) {
@@ -202,9 +197,7 @@ func TestRobotsOverTime(t *testing.T) {
 			<-time.After(step.wait) // in synctest time
 			code, rules = step.code, step.rules
 			asked, err := get()
-			if asked != step.asked {
-				t.Errorf("%s: asked for robots.txt: %v", step.name, asked)
-			}
+			assert.Equal(t, asked, step.asked, "%s: asked for robots.txt", step.name)
 			if allowed := err == nil; allowed != step.allowed || !allowed && !errors.Is(err, collect.ErrRobotsDisallowed) {
 				t.Errorf("%s: %v", step.name, err)
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"carillon/command/collect/crawl/fetch"
+	"carillon/eventstore/storetest/assert"
 )
 
 const (
@@ -162,9 +163,7 @@ func TestCancelReturnsSlot(t *testing.T) {
 			}
 		}
 		slow()
-		if took := ask(t, f, "quick", 2)(); took != 0 {
-			t.Errorf("slots are lost: %s", took)
-		}
+		assert.Equal(t, ask(t, f, "quick", 2)(), 0, "slots are lost")
 	})
 }
 
@@ -241,9 +240,7 @@ func TestMaxBytesInFlight(t *testing.T) {
 		if bound := parallel<<20 + most + parallel*256<<10; l.most > bound || l.most < l.size {
 			t.Errorf("%d bytes at one time, want at most %d", l.most, bound)
 		}
-		if l.inProgress != 0 {
-			t.Errorf("%d bytes are left", l.inProgress)
-		}
+		assert.Equal(t, l.inProgress, 0, "bytes are left")
 	})
 }
 
@@ -269,9 +266,7 @@ func TestPagesWaitForRoom(t *testing.T) {
 				if now := using.Add(1); now > most {
 					t.Errorf("%d pages are used at one time, want %d", now, most)
 				}
-				if string(page.Body) != "x" {
-					t.Errorf("body %q", page.Body)
-				}
+				assert.Equal(t, string(page.Body), "x", "body %q", page.Body)
 				runtime.Gosched()
 				using.Add(-1)
 				used.Add(1)
@@ -288,21 +283,15 @@ func TestPagesWaitForRoom(t *testing.T) {
 				}
 			})
 			left.Go(func() {
-				if err := get(leaving, pages+i); !errors.Is(err, errGone) {
-					t.Errorf("who gave up got %v", err)
-				}
+				assert.Is(t, get(leaving, pages+i), errGone, "who gave up")
 			})
 		}
 		synctest.Wait()
 		leave(errGone)
 		left.Wait()
-		if used.Load() != 0 {
-			t.Errorf("%d pages were used although there was no room", used.Load())
-		}
+		assert.Equal(t, used.Load(), 0, "pages were used although there was no room")
 		close(room)
 		asking.Wait()
-		if used.Load() != pages {
-			t.Errorf("%d pages were used, want %d", used.Load(), pages)
-		}
+		assert.Equal(t, used.Load(), pages, "pages were used")
 	})
 }

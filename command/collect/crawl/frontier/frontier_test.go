@@ -1,13 +1,13 @@
 package frontier_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/frontier"
 	"carillon/command/collect/crawl/frontier/frontiertest"
+	"carillon/eventstore/storetest/assert"
 )
 
 // aging is a Memory with a clock.
@@ -40,9 +40,7 @@ func TestProgressAndUnlisted(t *testing.T) {
 	m.Record(collect.Visited{Known: next(t, m)}, now)
 	m.Begin([]collect.Link{root}, now)
 	m.Record(collect.Visited{Known: next(t, m)}, now)
-	if gone := m.DropUnlisted(); !slices.Equal(gone, []string{"a"}) {
-		t.Errorf("unlisted %v", gone)
-	}
+	assert.Slices(t, m.DropUnlisted(), []string{"a"}, "unlisted")
 }
 
 func next(t *testing.T, m *frontier.Memory) collect.Known {

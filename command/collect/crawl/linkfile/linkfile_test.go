@@ -14,13 +14,13 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/encoding/unicode"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/linkfile"
 	"carillon/command/collect/crawl/walktest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -167,9 +167,7 @@ func TestFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, outline(t, tt.contentType, tt.body)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			assert.Same(t, outline(t, tt.contentType, tt.body), tt.want)
 		})
 	}
 }
@@ -188,9 +186,7 @@ func TestCorpus(t *testing.T) {
 		if errors.Is(err, os.ErrNotExist) {
 			t.Skip("the corpus is not there")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := outline(t, "", string(data)); strings.Count(got, "\n") != want || strings.Contains(got, "cut:") {
 			t.Errorf("%s:\n%s", file, got)
 		}
@@ -285,9 +281,7 @@ func TestBodyFails(t *testing.T) {
 			iotest.ErrReader(collect.ErrConnection)), "", func(linkfile.Entry) bool {
 			return true
 		})
-		if !errors.Is(err, collect.ErrConnection) {
-			t.Errorf("%q gives %v", start, err)
-		}
+		assert.Is(t, err, collect.ErrConnection, "%q", start)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -295,12 +289,10 @@ func TestBodyFails(t *testing.T) {
 	if err == nil {
 		t.Error("the context's end is not heeded")
 	}
-	if _, err := linkfile.Read(budget.New(ctx), &repeated{text: "<url><loc>/1</loc></url>"}, "",
+	assert.Is(t, assert.Err(linkfile.Read(budget.New(ctx), &repeated{text: "<url><loc>/1</loc></url>"}, "",
 		func(linkfile.Entry) bool {
 			return true
-		}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context's end gives %v", err)
-	}
+		})), context.Canceled, "the context's end")
 }
 
 // FuzzRead shows that reading ends, that addresses are limited, and that the result does not depend on the chunks of
@@ -347,8 +339,6 @@ func FuzzRead(f *testing.F) {
 			}
 			*way.found = strings.Join(slices.Concat(all, []string{result.Cut}), "\n")
 		}
-		if once != oneByte {
-			t.Errorf("at once:\n%s\nbyte by byte:\n%s", once, oneByte)
-		}
+		assert.Equal(t, once, oneByte, "at once: … byte by byte:")
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/links"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -55,9 +56,7 @@ func TestAddresses(t *testing.T) {
 		if u := links.New(page, nil, 1).Resolve(ref); u != nil {
 			got = u.String()
 		}
-		if got != want {
-			t.Errorf("%.60q gives %q, want %q", ref, got, want)
-		}
+		assert.Equal(t, got, want, "%.60q", ref)
 	}
 	if u := links.New(address(t, "https://bücher.example/"), nil,
 		1).Resolve("https://xn--bcher-kva.example/ü"); u == nil || u.Host != "xn--bcher-kva.example" {
@@ -89,9 +88,7 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{"/a.PDF": true, "/a.jpg": true, "/a.ics": true, "/a.html": false, "/a": false,
 		"/a.": false, "/a.php": false, "/pdf": false, "/v1.2": false} {
-		if links.IsFile(&url.URL{Path: path}) != want {
-			t.Errorf("%s", path)
-		}
+		assert.Equal(t, links.IsFile(&url.URL{Path: path}), want, "%s", path)
 	}
 }
 

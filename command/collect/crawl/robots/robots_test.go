@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/command/collect/crawl/robots"
+	"carillon/eventstore/storetest/assert"
 )
 
 const agent = "Carillon/1.0 (+https://carillon.example)"
@@ -57,14 +58,10 @@ func TestAllowed(t *testing.T) {
 			t.Parallel()
 			rules := robots.Parse([]byte(tt.file))
 			for _, path := range tt.allowed {
-				if !rules.Allowed(agent, path) {
-					t.Errorf("%q is refused", path)
-				}
+				assert.Equal(t, rules.Allowed(agent, path), true, "%q is refused", path)
 			}
 			for _, path := range tt.refused {
-				if rules.Allowed(agent, path) {
-					t.Errorf("%q is allowed", path)
-				}
+				assert.Equal(t, rules.Allowed(agent, path), false, "%q is allowed", path)
 			}
 		})
 	}
@@ -74,9 +71,7 @@ func TestDelayAndSitemaps(t *testing.T) {
 	t.Parallel()
 	rules := robots.Parse([]byte("Sitemap: https://a.example/1.xml\nUser-agent: *\nCrawl-delay: 2.5\nDisallow: /a\n" +
 		"Sitemap: /2.xml\nUser-agent: x\nCrawl-delay: 90"))
-	if got := rules.CrawlDelay(agent); got != 2500*time.Millisecond {
-		t.Errorf("delay %s", got)
-	}
+	assert.Equal(t, rules.CrawlDelay(agent), 2500*time.Millisecond, "delay")
 	if got := rules.Sitemaps(); len(got) != 2 || got[0] != "https://a.example/1.xml" || got[1] != "/2.xml" {
 		t.Errorf("sitemaps %q", got)
 	}
@@ -111,9 +106,8 @@ func TestCorpus(t *testing.T) {
 			if err != nil {
 				t.Skip("the corpus isn't here")
 			}
-			if got := robots.Parse(data).Allowed(tt.agent, tt.path); got != tt.allowed {
-				t.Errorf("%s for %s: allowed %v, want %v", tt.path, tt.agent, got, tt.allowed)
-			}
+			assert.Equal(t, robots.Parse(data).Allowed(tt.agent, tt.path), tt.allowed,
+				"%s for %s: allowed", tt.path, tt.agent)
 		})
 	}
 }

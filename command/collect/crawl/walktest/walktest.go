@@ -16,6 +16,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/crawl/frontier"
+	"carillon/eventstore/storetest/must"
 )
 
 // Now is the time of walks unless a test sets another.
@@ -46,10 +47,7 @@ func Serve(t testing.TB, sourceType string, files map[string]string,
 	t.Cleanup(s.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1, Timeout: 30 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fetcher := must.Get(fetch.New(fetch.Options{Transport: transport, Interval: -1, Timeout: 30 * time.Minute}))(t)
 	s.Collector = collector(fetcher)
 	return s
 }
@@ -135,9 +133,7 @@ func (s *Site) WalkOn(t testing.TB, source collect.Source, m *frontier.Memory, n
 	s.Asked()
 	found := Walked{Failed: map[string]error{}}
 	for visited, err := range collect.Walk(t.Context(), s.Collector, source, m) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		path := strings.TrimPrefix(visited.Known.Address, s.URL)
 		if visited.Err != nil {
 			found.Failed[path] = visited.Err

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // Zipped returns a text compressed by gzip.
@@ -11,11 +13,7 @@ func Zipped(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write([]byte(text)))(t)
+	must.OK(t, z.Close())
 	return b.String()
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
@@ -19,6 +17,7 @@ import (
 	"carillon/command/collect/extract/calendar"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -60,9 +59,7 @@ func outline(t *testing.T, observations []collect.Observation) string {
 
 func compare(t *testing.T, got, want string) {
 	t.Helper()
-	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	assert.Same(t, strings.TrimSpace(got), strings.TrimSpace(want))
 }
 
 func TestProgramme(t *testing.T) {
@@ -82,9 +79,7 @@ Open house singular Europe/Copenhagen
   scheduled: 2026-12-12T00:00/13T00:00 2026-12-13T00:00/14T00:00
 Talk singular Europe/Copenhagen
   scheduled: 2026-12-10T19:00`)
-	if len(result.Notes) != 0 {
-		t.Errorf("notes %+v", result.Notes)
-	}
+	assert.Equal(t, len(result.Notes), 0, "notes %+v", result.Notes)
 	quiz := result.Observations[1]
 	if want := "id:kajhallen.example|uid|quiz@kajhallen.example"; len(quiz.Keys) != 1 || quiz.Keys[0] != want ||
 		quiz.Key != want {
@@ -121,9 +116,7 @@ func TestFields(t *testing.T) {
 		GeoLocations:     o.Details.GeoLocations,
 		Instances:        o.Details.Instances,
 	}
-	if diff := cmp.Diff(want, o.Details); diff != "" {
-		t.Errorf("details (-want +got):\n%s", diff)
-	}
+	assert.Same(t, o.Details, want)
 	if want := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC); o.PublishedAt == nil || !o.PublishedAt.Equal(want) {
 		t.Errorf("published at %v", o.PublishedAt)
 	}
@@ -218,9 +211,7 @@ func TestUnfold(t *testing.T) {
 		" A:b":                          " A:b",
 		strings.Repeat("A:b\r\n c", 50): strings.Repeat("A:bc", 50),
 	} {
-		if got := string(calendar.Unfold([]byte(folded))); got != want {
-			t.Errorf("%q gives %q, want %q", folded, got, want)
-		}
+		assert.Equal(t, string(calendar.Unfold([]byte(folded))), want, "%q", folded)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"carillon/command/collect/extract/calendar"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -35,9 +36,7 @@ func TestCases(t *testing.T) {
 			t.Parallel()
 			result := readAt(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), "", fixture(t, "cases/"+name))
 			compare(t, instants(result.Observations), want)
-			if len(result.Notes) != 0 {
-				t.Errorf("notes %+v", result.Notes)
-			}
+			assert.Equal(t, len(result.Notes), 0, "notes %+v", result.Notes)
 		})
 	}
 }
@@ -269,9 +268,8 @@ func TestMethodCancel(t *testing.T) {
 	} {
 		for _, text := range []string{published + c.text, c.text + published} {
 			result := readAt(t, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), "", text)
-			if got := strings.TrimSpace(instants(result.Observations)); got != "T, UTC: "+c.want {
-				t.Errorf("%s: %s, want %s", c.name, got, c.want)
-			}
+			assert.Equal(t, strings.TrimSpace(instants(result.Observations)), "T, UTC: "+c.want,
+				"%s", c.name, c.want)
 		}
 	}
 }
@@ -325,9 +323,7 @@ func TestDatesOfOneUID(t *testing.T) {
 			b.WriteString("BEGIN:VEVENT\nUID:1\n" + e + "END:VEVENT\n")
 		}
 		result := read(t, "UTC", "BEGIN:VCALENDAR\n"+b.String()+"END:VCALENDAR\n")
-		if got := strings.TrimSpace(outline(t, result.Observations)); got != tt.want {
-			t.Errorf("%s gives\n%s\nwant\n%s", name, got, tt.want)
-		}
+		assert.Equal(t, strings.TrimSpace(outline(t, result.Observations)), tt.want, "%s gives", name)
 		if result.Notes.Has(collect.NoteSeveralDates) != tt.noted || len(result.Notes) > 1 {
 			t.Errorf("%s: notes %+v", name, result.Notes)
 		}
@@ -361,9 +357,7 @@ func TestLineEnds(t *testing.T) {
 		"CR in a text": strings.Replace(lines, "bands", "bands\rand more", 1),
 	} {
 		result := read(t, "UTC", text)
-		if len(result.Notes) != 0 {
-			t.Errorf("%s: notes %+v", name, result.Notes)
-		}
+		assert.Equal(t, len(result.Notes), 0, "%s: notes %+v", name, result.Notes)
 		compare(t, outline(t, result.Observations), "Jazz night singular UTC\n  scheduled: 2026-12-05T20:00")
 		d := result.Observations[0].Details.Description
 		if !strings.HasPrefix(d, "Two bands") && !strings.HasPrefix(d, "<p>Two bands<br/>and more") {

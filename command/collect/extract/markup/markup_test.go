@@ -7,6 +7,7 @@ import (
 	"golang.org/x/net/html"
 
 	"carillon/command/collect/extract/markup"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -34,12 +35,8 @@ func TestHTML(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := markup.HTML(tt.text)
-			if got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-			if again := markup.HTML(got); again != got {
-				t.Errorf("sanitised again it is %q", again)
-			}
+			assert.Equal(t, got, tt.want, "got")
+			assert.Equal(t, markup.HTML(got), got, "sanitised again")
 		})
 	}
 }
@@ -61,9 +58,7 @@ func TestPlain(t *testing.T) {
 		"half a tag <img src=x onerror=": "half a tag",
 	}
 	for text, want := range tests {
-		if got := markup.Plain(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		assert.Equal(t, markup.Plain(text), want, "%q", text)
 	}
 }
 
@@ -80,9 +75,7 @@ func TestShorten(t *testing.T) {
 		{"abcdefghijklmnop", 10, "abcdefghi…"},
 		{"äöüäöü äöüäöü", 10, "äöüäöü…"},
 	} {
-		if got := markup.Shorten(tt.text, tt.limit); got != tt.want {
-			t.Errorf("%q is %q, want %q", tt.text, got, tt.want)
-		}
+		assert.Equal(t, markup.Shorten(tt.text, tt.limit), tt.want, "%q", tt.text)
 	}
 }
 

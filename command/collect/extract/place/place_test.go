@@ -9,6 +9,8 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect/extract/place"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestAddressInOneLine(t *testing.T) {
@@ -52,9 +54,7 @@ func TestAddressInOneLine(t *testing.T) {
 		}, "1 Main St, Springfield, IL 62701"},
 	}
 	for _, tt := range tests {
-		if got := tt.address.String(); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
-		}
+		assert.Equal(t, tt.address.String(), tt.want, "address")
 	}
 }
 
@@ -167,9 +167,7 @@ func TestTablesHaveValidZones(t *testing.T) {
 		names[zones[0]] = true
 	}
 	for name := range names {
-		if _, err := time.LoadLocation(name); err != nil {
-			t.Error(err)
-		}
+		must.Get(time.LoadLocation(name))(t)
 	}
 }
 
@@ -229,9 +227,7 @@ func TestPlatform(t *testing.T) {
 		"https://notzoom.us/":             "notzoom.us",
 		"%":                               "",
 	} {
-		if got := place.Platform(link); got != want {
-			t.Errorf("%s is %q, want %q", link, got, want)
-		}
+		assert.Equal(t, place.Platform(link), want, "%s", link)
 	}
 }
 
@@ -284,8 +280,6 @@ func TestCountryCode(t *testing.T) {
 		"Bosnia & Herzegovina": "BA", "The Netherlands": "NL", "Danmark": "DK", "Atlantis": "", "": "", "EU": "",
 		"Europe": "",
 	} {
-		if got := (place.Address{Country: name}).CountryCode(); got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
-		}
+		assert.Equal(t, (place.Address{Country: name}).CountryCode(), want, "%q", name)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/command/collect/extract/posts"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -69,9 +70,7 @@ func TestDates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		dates, _, passed := read(tt.text, tt.zone)
-		if got := strings.Join(dates, " "); got != tt.want {
-			t.Errorf("%s: %q, want %q (%v)", tt.text, got, tt.want, passed)
-		}
+		assert.Equal(t, strings.Join(dates, " "), tt.want, "%s … (%v)", tt.text, passed)
 	}
 }
 
@@ -141,9 +140,7 @@ func TestFate(t *testing.T) {
 func TestSeveralEvents(t *testing.T) {
 	t.Parallel()
 	_, titles, _ := read("December at the hall:\n5 December: Jazz in the foyer, 8pm\n12 December: Tango night, 8pm", "")
-	if !slices.Equal(titles, []string{"Jazz in the foyer", "Tango night"}) {
-		t.Errorf("titles %q", titles)
-	}
+	assert.Slices(t, titles, []string{"Jazz in the foyer", "Tango night"}, "titles")
 	dates, titles, _ := read("The Tempest, a play, on 5, 6 and 12 December at 8pm", "")
 	if len(titles) != 1 || len(dates) != 3 {
 		t.Errorf("titles %q, dates %q", titles, dates)

@@ -15,6 +15,7 @@ import (
 
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/recurrence"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -102,9 +103,8 @@ func TestHostileRules(t *testing.T) {
 			"0001-01-01T00:00:00", 2000, nil},
 		{"FREQ=YEARLY;INTERVAL=1000000", "2026-11-01T00:00:00", 500, nil},
 	} {
-		if _, err := walked(t, tt.steps, tt.rule, at(tt.start), from, to, false); !errors.Is(err, tt.err) {
-			t.Errorf("%s within %d steps: %v, want %v", tt.rule, tt.steps, err, tt.err)
-		}
+		assert.Is(t, assert.Err(walked(t, tt.steps, tt.rule, at(tt.start), from, to, false)), tt.err,
+			"%s within %d steps", tt.rule, tt.steps)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -113,9 +113,7 @@ func TestHostileRules(t *testing.T) {
 		To: to}, func(time.Time) bool {
 		return true
 	})
-	if !errors.Is(err, recurrence.ErrSteps) {
-		t.Errorf("a walk outlives its context: %v", err)
-	}
+	assert.Is(t, err, recurrence.ErrSteps, "a walk outlives its context")
 }
 
 func TestParseRule_invalid(t *testing.T) {
@@ -133,9 +131,7 @@ func TestParseRule_invalid(t *testing.T) {
 			t.Errorf("%.40q is %+v, %v", text, r, err)
 		}
 	}
-	if _, err := recurrence.ParseRule("FREQ=DAILY;X-NOTE=any;WKST=SU"); err != nil {
-		t.Errorf("a private part is an error: %v", err)
-	}
+	must.Get(recurrence.ParseRule("FREQ=DAILY;X-NOTE=any;WKST=SU"))(t)
 }
 
 // A second implementation of the RFC's table for dates: for each day of a span, it checks whether it is in a period of

@@ -10,6 +10,7 @@ import (
 
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/selectors"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -68,9 +69,7 @@ func TestSelectors(t *testing.T) {
 			}
 			got = append(got, b.String())
 		}
-		if got := strings.Join(got, " "); got != want {
-			t.Errorf("%q finds %q, want %q", text, got, want)
-		}
+		assert.Equal(t, strings.Join(got, " "), want, "%q finds", text)
 	}
 }
 

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -65,12 +64,8 @@ func TestStatus(t *testing.T) {
 			if instance.Status != tt.want || instance.Occurrences[0].Status != tt.want {
 				t.Errorf("status %s of %s", instance.Status, instance.Occurrences[0].Status)
 			}
-			if got := instance.Occurrences[0].Start.Format("2006-01-02T15:04"); got != tt.start {
-				t.Errorf("start %s", got)
-			}
-			if o.Key != "page:a.example/programme|gig|" {
-				t.Errorf("the key changes with the status: %s", o.Key)
-			}
+			assert.Equal(t, instance.Occurrences[0].Start.Format("2006-01-02T15:04"), tt.start, "start")
+			assert.Equal(t, o.Key, "page:a.example/programme|gig|", "the key changes with the status")
 		})
 	}
 }
@@ -178,9 +173,7 @@ func TestImagesAndLinks(t *testing.T) {
 		"https://a.example/e/1", "https://a.example/e/1", "https://b.example/", "https://tickets.example.com/1",
 		"https://c.example/?a=1&b=2",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, want)
 }
 
 func TestUnusualPageURL(t *testing.T) {
@@ -209,9 +202,7 @@ func TestTitles(t *testing.T) {
 			`}}`: "Ann",
 	}
 	for block, want := range tests {
-		if got := only(t, "UTC", block).Details.Title; got != want {
-			t.Errorf("%s is called %q, want %q", block, got, want)
-		}
+		assert.Equal(t, only(t, "UTC", block).Details.Title, want, "%s is called", block)
 	}
 }
 
@@ -308,9 +299,7 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("short description %q", d.ShortDescription)
 	}
 	d = only(t, "UTC", event(`,"description":"`+long+`","disambiguatingDescription":"Short &amp; sweet"`)).Details
-	if d.ShortDescription != "Short & sweet" {
-		t.Errorf("short description %q", d.ShortDescription)
-	}
+	assert.Equal(t, d.ShortDescription, "Short & sweet", "short description")
 	if d = only(t, "UTC", event(``)).Details; d.Description != "" || d.ShortDescription != "" {
 		t.Errorf("out of nothing: %q, %q", d.Description, d.ShortDescription)
 	}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -62,9 +61,7 @@ func TestDecodeJSON(t *testing.T) {
 			encoder := json.NewEncoder(&buffer)
 			encoder.SetEscapeHTML(false)
 			must.OK(t, encoder.Encode(values))
-			if diff := cmp.Diff(tt.want, strings.TrimSpace(buffer.String())); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			assert.Same(t, strings.TrimSpace(buffer.String()), tt.want)
 		})
 	}
 }
@@ -89,9 +86,7 @@ func FuzzDecodeJSON(f *testing.F) {
 	f.Add(`{&quot;a&quot;:&quot;\ud83c\udfb5\x&quot;}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		values, clean, ok := decodeJSON(text)
-		if ok != (len(values) > 0 && isStructure(values[0])) {
-			t.Errorf("ok is %v for %v", ok, values)
-		}
+		assert.Equal(t, ok, len(values) > 0 && isStructure(values[0]), "ok … for %v", values)
 		for _, v := range values {
 			if depth(v) > maxDepth {
 				t.Errorf("%.40q nests %d deep", text, depth(v))

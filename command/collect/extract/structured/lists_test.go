@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
 )
 
 // listOf returns a page with a heading and three rows of a format with their dates.
@@ -83,9 +84,7 @@ func TestListsWithoutMarkup(t *testing.T) {
 					got = append(got, o.Details.Title+" "+i.Occurrences[0].Start.Format("2006-01-02T15:04"))
 				}
 			}
-			if got := strings.Join(got, " | "); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			assert.Equal(t, strings.Join(got, " | "), c.want, "Join")
 		})
 	}
 }
@@ -116,9 +115,7 @@ func TestOriginsOfListEntries(t *testing.T) {
 		if len(got.Observations) != 3 {
 			t.Fatalf("%d found, want 3", len(got.Observations))
 		}
-		if url := got.Observations[0].Details.PrimaryURL; url != c.url {
-			t.Errorf("at %s, want %s", url, c.url)
-		}
+		assert.Equal(t, got.Observations[0].Details.PrimaryURL, c.url, "at")
 		for _, o := range got.Observations[0].Origins {
 			want := map[collect.Field]string{
 				collect.FieldTitle: "h3 body > div > li.e > h3 Folk 0",

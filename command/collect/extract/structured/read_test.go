@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -75,9 +74,7 @@ func outline(observations []collect.Observation) string {
 
 func compare(t *testing.T, got, want string) {
 	t.Helper()
-	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	assert.Same(t, strings.TrimSpace(got), strings.TrimSpace(want))
 }
 
 func TestDetailPage(t *testing.T) {
@@ -116,9 +113,7 @@ Harbour Jazz Night [url:kajhallen.example/en/programme/harbour-jazz-night] singu
 		GeoLocations: o.Details.GeoLocations,
 		Instances:    o.Details.Instances,
 	}
-	if diff := cmp.Diff(want, o.Details); diff != "" {
-		t.Errorf("details (-want +got):\n%s", diff)
-	}
+	assert.Same(t, o.Details, want)
 	if g := o.Details.GeoLocations; len(g) != 1 || g[0].Description != "Kajhallen" ||
 		g[0].RelationType != happening.AtLocation || g[0].Score != 100 {
 		t.Errorf("geo locations %+v", g)
@@ -148,9 +143,7 @@ Backstage tour [page:theatre.example/whats-on|backstage tour|town theatre] singu
 	if len(result.Notes) != 1 || result.Notes[0].Code != collect.NoteSkippedEvent {
 		t.Errorf("notes %+v", result.Notes)
 	}
-	if keys := result.Observations[1].Keys; len(keys) != 0 {
-		t.Errorf("a title on a page is no evidence elsewhere, but %q is given", keys)
-	}
+	assert.Equal(t, len(result.Observations[1].Keys), 0, "a title on a page is no evidence elsewhere, but … is given")
 }
 
 func TestSeries(t *testing.T) {

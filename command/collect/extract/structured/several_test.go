@@ -11,6 +11,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 )
 
 // An event in three syntaxes is one event, with the details of each.
@@ -50,9 +51,7 @@ Harbour Jazz [url:a.example/e/jazz] singular Europe/Copenhagen "Sat 5 Dec 2026, 
 		collect.FieldOrganizer: collect.HCalendar,
 		collect.FieldLocation:  collect.HCalendar, collect.FieldURL: collect.JSONLD,
 	} {
-		if from[field] != want {
-			t.Errorf("%s is from %q, want %s", field, from[field], want)
-		}
+		assert.Equal(t, from[field], want, "%s is from", field)
 	}
 }
 
@@ -192,9 +191,7 @@ func TestHostsWithoutAScheme(t *testing.T) {
 		"event.pl":  "https://a.example/event.pl",
 		"readme.md": "https://a.example/readme.md", "e/1.2": "https://a.example/e/1.2",
 	} {
-		if got := only(t, "UTC", event(`,"url":"`+ref+`"`)).Details.PrimaryURL; got != want {
-			t.Errorf("%s is %s, want %s", ref, got, want)
-		}
+		assert.Equal(t, only(t, "UTC", event(`,"url":"`+ref+`"`)).Details.PrimaryURL, want, "%s", ref)
 	}
 }
 
@@ -241,9 +238,7 @@ func TestStanding(t *testing.T) {
 				t.Fatalf("%d observations:\n%s", len(found), outline(found))
 			}
 			for i, o := range found {
-				if o.Standing != tt.want[i] {
-					t.Errorf("%s has standing %d, want %d", o.Details.Title, o.Standing, tt.want[i])
-				}
+				assert.Equal(t, o.Standing, tt.want[i], "%s has standing", o.Details.Title)
 			}
 		})
 	}
@@ -370,9 +365,7 @@ func TestSettingsOfSource(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			if got := strings.Join(got, " | "); got != c.want {
-				t.Errorf("got  %s\nwant %s\nnotes %v", got, c.want, result.Notes)
-			}
+			assert.Equal(t, strings.Join(got, " | "), c.want, "notes %v", result.Notes)
 			if name == "selectors" && !result.Notes.Has(collect.NoteSkippedEvent) {
 				t.Errorf("notes %v", result.Notes)
 			}

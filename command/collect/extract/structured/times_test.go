@@ -9,6 +9,7 @@ import (
 
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 )
 
 // TestCasesOfTimes reads small pages, each with one mistake of real pages.
@@ -59,13 +60,9 @@ func compareTimes(t *testing.T, timezone, html, want string) {
 		}
 		all = append(all, fmt.Sprintf("%s, %s: %s", o.Details.Title, o.Details.Time.Timezone, strings.Join(times, ", ")))
 	}
-	if got := strings.Join(all, "\n"); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	assert.Equal(t, strings.Join(all, "\n"), want, "Join")
 	for _, n := range result.Notes {
-		if strings.Contains(n.Text, "is assumed") {
-			t.Errorf("note %q", n.Text)
-		}
+		assert.Equal(t, strings.Contains(n.Text, "is assumed"), false, "note %q", n.Text)
 	}
 }
 

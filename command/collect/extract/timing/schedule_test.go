@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 )
 
 func date(y int, m time.Month, d int) *time.Time {
@@ -127,9 +128,7 @@ func TestExpand_times(t *testing.T) {
 	for _, r := range all {
 		got = append(got, shown(r.Spans(loc, window), loc))
 	}
-	if text := strings.Join(got, " | "); text != "26 22:00-27.02:00 | 2 22:00-3.02:00" {
-		t.Errorf("got %s", text)
-	}
+	assert.Equal(t, strings.Join(got, " | "), "26 22:00-27.02:00 | 2 22:00-3.02:00", "Join")
 }
 
 func TestParseWeekday(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -99,9 +100,7 @@ func TestSpans(t *testing.T) {
 				r.End = &end
 			}
 			spans := r.Spans(loc, window)
-			if got := shown(spans, loc); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
+			assert.Equal(t, shown(spans, loc), tt.want, "shown")
 			for i, s := range spans {
 				if s.Day != i {
 					t.Errorf("day %d counts as %d", i, s.Day)
@@ -168,17 +167,11 @@ func TestHours(t *testing.T) {
 	end := stamp(t, "2027-03-08")
 	spans := timing.Range{Start: stamp(t, "2027-03-03"), End: &end}.Spans(time.UTC, window) // a Wednesday
 	want := "3 10:00-17:00 | 4 10:00-17:00 | 5 10:00-20:00 | 6 11:00-7.00:00 | 7 11:00-8.00:00"
-	if got := shown(h.Apply(spans, time.UTC), time.UTC); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	assert.Equal(t, shown(h.Apply(spans, time.UTC), time.UTC), want, "shown")
 	monday := timing.Range{Start: stamp(t, "2027-03-08")}.Spans(time.UTC, window)
-	if got := shown(h.Apply(monday, time.UTC), time.UTC); got != "8" {
-		t.Errorf("a day when closed is all there is, and gives %s", got)
-	}
+	assert.Equal(t, shown(h.Apply(monday, time.UTC), time.UTC), "8", "a day when closed is all there is, and")
 	timed := timing.Range{Start: stamp(t, "2027-03-08T19:00")}.Spans(time.UTC, window)
-	if got := shown(h.Apply(timed, time.UTC), time.UTC); got != "8 19:00-" {
-		t.Errorf("a stated time gives way to opening hours: %s", got)
-	}
+	assert.Equal(t, shown(h.Apply(timed, time.UTC), time.UTC), "8 19:00-", "a stated time gives way to opening hours")
 }
 
 func TestWords(t *testing.T) {
@@ -264,8 +257,6 @@ func TestClockChanges(t *testing.T) {
 				got += "/" + s.End.UTC().Format("15:04")
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		assert.Equal(t, got, c.want, "%s", c.name)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestParse(t *testing.T) {
@@ -99,13 +101,9 @@ func TestParse(t *testing.T) {
 		if err == nil {
 			got = written(s)
 		}
-		if got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		assert.Equal(t, got, want, "%q", text)
 	}
-	if s, err := timing.Parse("3/4/2025", true); err != nil || s.Wall.Month() != time.March {
-		t.Errorf("month first: %v, %v", s, err)
-	}
+	assert.Equal(t, must.Get(timing.Parse("3/4/2025", true))(t).Wall.Month(), time.March, "month first")
 }
 
 // written formats a stamp as in the table above.

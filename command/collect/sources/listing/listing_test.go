@@ -18,6 +18,7 @@ import (
 	"carillon/command/collect/crawl/walktest"
 	"carillon/command/collect/sources/listing"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 )
 
 func serve(t testing.TB, files map[string]string) *walktest.Site {
@@ -65,9 +66,7 @@ func TestListing(t *testing.T) {
 	if want := []string{"Jazz night", "Jazz night", "Quiz", "Post"}; !slices.Equal(found.Titles, want) {
 		t.Errorf("got %q", found.Titles)
 	}
-	if asked := other.Asked(); len(asked) != 0 {
-		t.Errorf("the other site was asked for %q", asked)
-	}
+	assert.Equal(t, len(other.Asked()), 0, "the other site was asked for")
 	if len(found.Failed) != 1 || !collect.Gone(found.Failed["/gone"]) || len(found.Notes) != 1 ||
 		!found.Noted(collect.NoteLeftOut, "/away was left out: it redirects") {
 		t.Errorf("failed %v, notes %v", found.Failed, found.Notes)
@@ -98,9 +97,7 @@ func TestListing(t *testing.T) {
 		got := s.WalkOn(t, source, m, now).Asked
 		slices.Sort(got)
 		slices.Sort(step.want)
-		if !slices.Equal(got, step.want) {
-			t.Errorf("after %s asked for %q, want %q", step.after, got, step.want)
-		}
+		assert.Slices(t, got, step.want, "after %s asked for", step.after)
 	}
 
 	// An event that the listing no longer names is gone.
@@ -130,19 +127,13 @@ func TestChangingAddresses(t *testing.T) {
 			jazz, now.Unix(), now.UnixNano())+walktest.JSONLD("Jazz", jazz)))
 		m.Begin(s.Collector.Start(source), now)
 		found := s.WalkOn(t, source, m, now)
-		if !slices.Equal(found.Asked, want) {
-			t.Errorf("visit %d asked for %q, want %q", n, found.Asked, want)
-		}
+		assert.Slices(t, found.Asked, want, "visit %d asked for", n)
 		for _, o := range found.Observations {
 			keys[o.Key] = true
 		}
-		if gone := m.DropUnlisted(); len(gone) != 0 {
-			t.Errorf("visit %d misses %q", n, gone)
-		}
+		assert.Equal(t, len(m.DropUnlisted()), 0, "visit %d misses", n)
 	}
-	if len(keys) != 2 {
-		t.Errorf("jazz and quiz are known by %v", keys)
-	}
+	assert.Equal(t, len(keys), 2, "jazz and quiz are known by %v", keys)
 }
 
 // Events whose pages all name one address as theirs are as many as the pages: the address is that of the listing, of
@@ -176,9 +167,7 @@ func TestSharedCanonicalAddress(t *testing.T) {
 					keys[key] = true
 				}
 			}
-			if len(keys) != 3 {
-				t.Errorf("three events are known by %v", keys)
-			}
+			assert.Equal(t, len(keys), 3, "three events are known by %v", keys)
 		})
 	}
 }
@@ -276,9 +265,8 @@ func TestPagination(t *testing.T) {
 				t.Errorf("%d pages of the listing, failed %v, partial %q, notes %v, asked %q", n, found.Failed, found.Partial,
 					found.Notes, found.Asked)
 			}
-			if dup := slices.Compact(slices.Sorted(slices.Values(found.Asked))); len(dup) != len(found.Asked) {
-				t.Errorf("pages were asked for twice: %q", found.Asked)
-			}
+			assert.Equal(t, len(slices.Compact(slices.Sorted(slices.Values(found.Asked)))), len(found.Asked),
+				"pages were asked for twice: %q", found.Asked)
 		})
 	}
 }
@@ -372,10 +360,8 @@ func TestTraps(t *testing.T) {
 		source := s.Source("/list")
 		m := frontier.New(s.Collector.Start(source), walktest.Now)
 		for range 3 {
-			if found := s.WalkOn(t, source, m, walktest.Now); !slices.Equal(found.Asked, []string{"/list", "/e/1", "/e/2",
-				"/e/3"}) {
-				t.Errorf("asked for %q", found.Asked)
-			}
+			assert.Slices(t, s.WalkOn(t, source, m, walktest.Now).Asked, []string{"/list", "/e/1", "/e/2",
+				"/e/3"}, "asked for")
 			m.Begin(s.Collector.Start(source), walktest.Now)
 		}
 		if gone := m.DropUnlisted(); len(gone) > 3 {

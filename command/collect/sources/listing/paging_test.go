@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -130,9 +131,7 @@ func TestDays(t *testing.T) {
 		if from, to, ok := days(address(t, text)); ok {
 			got = from.Format(time.DateOnly) + " " + to.Format(time.DateOnly)
 		}
-		if got != want {
-			t.Errorf("%s is of %q, want %q", text, got, want)
-		}
+		assert.Equal(t, got, want, "%s is of", text)
 	}
 }
 
@@ -144,9 +143,7 @@ func TestPositions(t *testing.T) {
 		stale:  1,
 		digest: "1f",
 	}
-	if got := positionOf(p.role()); got != p {
-		t.Errorf("got %+v", got)
-	}
+	assert.Equal(t, positionOf(p.role()), p, "positionOf")
 	for _, role := range []string{"", "page", "next:1", "next:x:0:1", "next:1:x:1", "next:1:2:3:4"} {
 		if got := positionOf(role); got.page != maxPages || got.stale != maxStale || got.way != byNumber {
 			t.Errorf("%q is %+v", role, got)

@@ -17,6 +17,7 @@ import (
 	"carillon/command/collect/sources/platform"
 	"carillon/command/collect/sources/tiktok"
 	"carillon/command/collect/sources/twitter"
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestMissingCredentials(t *testing.T) {
@@ -195,9 +196,7 @@ func TestFailures(t *testing.T) {
 			if !errors.Is(got.err, tt.want) || !strings.Contains(got.err.Error(), tt.says) {
 				t.Errorf("%v\nwant %q (%v)", got.err, tt.says, tt.want)
 			}
-			if collect.Gone(got.err) {
-				t.Error("the account counts as gone, and all that it showed")
-			}
+			assert.Equal(t, collect.Gone(got.err), false, "the account counts as gone, and all that it showed")
 			if len(got.observations) > 0 {
 				t.Errorf("observations: %+v", got.observations)
 			}
@@ -367,9 +366,7 @@ func TestUnavailablePlatform(t *testing.T) {
 		server, o := play(t, reply{status: 503, body: "<html>Back soon</html>",
 			header: map[string]string{"Retry-After": "1200"}})
 		c := collectors(o)[name]
-		if got := walk(t, c, account(name), nil); !errors.Is(got.err, collect.ErrHTTPStatus) {
-			t.Errorf("%s: %v", name, got.err)
-		}
+		assert.Is(t, walk(t, c, account(name), nil).err, collect.ErrHTTPStatus, "%s", name)
 		asked := len(server.requests())
 		if got := walk(t, c, account(name), nil); !errors.Is(got.err, collect.ErrResting) || len(server.requests()) != asked {
 			t.Errorf("%s: then %v after %d more requests", name, got.err, len(server.requests())-asked)
@@ -421,9 +418,7 @@ func TestNoAnswer(t *testing.T) {
 			Now:       func() time.Time { return now },
 		}
 		for name, c := range collectors(o) {
-			if got := walk(t, c, account(name), nil); !errors.Is(got.err, test.want) {
-				t.Errorf("%s: %v, want %v", name, got.err, test.want)
-			}
+			assert.Is(t, walk(t, c, account(name), nil).err, test.want, "%s", name)
 		}
 	}
 }

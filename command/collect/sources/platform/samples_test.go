@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/frontier"
 	"carillon/command/collect/sources/platform"
+	"carillon/eventstore/storetest/assert"
 )
 
 // documented returns the documented answers of a platform.
@@ -93,9 +94,7 @@ func TestFacebookEvent(t *testing.T) {
 	if event.Standing != happening.FromPlatform || found.observations[1].Standing != happening.FromPost {
 		t.Errorf("standings %d and %d", event.Standing, found.observations[1].Standing)
 	}
-	if event.Key != "url:facebook.com/events/1000000000000001" {
-		t.Errorf("key = %s", event.Key)
-	}
+	assert.Equal(t, event.Key, "url:facebook.com/events/1000000000000001", "key")
 }
 
 func TestCancelledFacebookEvent(t *testing.T) {
@@ -105,9 +104,7 @@ func TestCancelledFacebookEvent(t *testing.T) {
 	_, o := play(t, replies...)
 	for _, instance := range walk(t, collectors(o)["facebook"], account("facebook"),
 		nil).observations[0].Details.Instances {
-		if instance.Status != happening.Cancelled {
-			t.Errorf("status = %s", instance.Status)
-		}
+		assert.Equal(t, instance.Status, happening.Cancelled, "status")
 	}
 }
 
@@ -118,9 +115,8 @@ func TestPrivateFacebookEvents(t *testing.T) {
 		replies := documented(t, "facebook")
 		replies[0].body = strings.Replace(replies[0].body, `"type":"public"`, how, 1)
 		_, o := play(t, replies...)
-		if found := walk(t, collectors(o)["facebook"], account("facebook"), nil); len(found.observations) != 1 {
-			t.Errorf("%s: %d observations, want the post alone", how, len(found.observations))
-		}
+		assert.Equal(t, len(walk(t, collectors(o)["facebook"], account("facebook"), nil).observations), 1,
+			"%s … observations, want the post alone", how)
 	}
 }
 
@@ -165,9 +161,7 @@ func TestAccountLookedUpOnce(t *testing.T) {
 			lookups++
 		}
 	}
-	if lookups != 1 {
-		t.Errorf("the account was looked up %d times", lookups)
-	}
+	assert.Equal(t, lookups, 1, "the account was looked up … times")
 }
 
 // roundTrip answers without a network.
@@ -262,9 +256,7 @@ func FuzzAnswers(f *testing.F) {
 func TestMalformedAddresses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{":", "tiktok:kaj%zz\x00", "a b:c"} {
-		if got := platform.ParseAddress(text); got != (platform.Address{}) {
-			t.Errorf("%q is %+v", text, got)
-		}
+		assert.Equal(t, platform.ParseAddress(text), platform.Address{}, "%q", text)
 	}
 	for _, raw := range []string{"https://[::1", "https://example.org/%zz", "//example.org", "https://me@example.org/"} {
 		if got := platform.Link(raw); got != nil {

@@ -1,7 +1,6 @@
 package site_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -48,12 +48,9 @@ func TestCalendarOfAnyType(t *testing.T) {
 			if got := titles(result); got != "Jazz night 1, Quiz 3" || len(result.Notes) != 0 || result.Requests != 1 {
 				t.Fatalf("got %s, %+v", got, result.Notes)
 			}
-			if got := result.Observations[0].Details.Description; got != "Café open" {
-				t.Errorf("description %q", got)
-			}
-			if again := s.collect(t, result.State); !again.Unchanged {
-				t.Error("the calendar is read again though it has not changed")
-			}
+			assert.Equal(t, result.Observations[0].Details.Description, "Café open", "description")
+			assert.Equal(t, s.collect(t, result.State).Unchanged, true,
+				"the calendar is read again though it has not changed")
 			// Endless repetitions move with the months, even in an unchanged calendar.
 			s.now = s.now.AddDate(0, 3, 0)
 			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" ||
@@ -74,9 +71,7 @@ func TestWebcal(t *testing.T) {
 		t.Errorf("got %s from %s", got, result.Observations[0].Source.URL)
 	}
 	s.source.URL = strings.Replace(s.source.URL, "webcal:", "webcals:", 1)
-	if _, err := s.read(t.Context(), nil); !errors.Is(err, collect.ErrConnection) {
-		t.Errorf("webcals: without TLS gives %v", err)
-	}
+	assert.Is(t, assert.Err(s.read(t.Context(), nil)), collect.ErrConnection, "webcals: without TLS")
 }
 
 // linking serves a page that links calendars, and counts requests.
@@ -205,12 +200,8 @@ func TestLinkedCalendars_selection(t *testing.T) {
 	if result.Requests != 6 || !result.Notes.Has(collect.NoteLeftOut) {
 		t.Errorf("%d pages, %+v", result.Requests, result.Notes)
 	}
-	if got := l.seen(); got != "/events /1.ics /0.ics /3.ics /4.ics" {
-		t.Errorf("asked for %s here", got)
-	}
-	if got := other.seen(); got != "/named.ics" {
-		t.Errorf("asked for %s elsewhere", got)
-	}
+	assert.Equal(t, l.seen(), "/events /1.ics /0.ics /3.ics /4.ics", "asked for … here")
+	assert.Equal(t, other.seen(), "/named.ics", "asked for … elsewhere")
 	if len(result.State) > 4<<10 {
 		t.Errorf("the state has %d bytes", len(result.State))
 	}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -109,9 +109,7 @@ func TestCases(t *testing.T) {
 				"34-time-only-in-the-text/content.html":        "America/New_York",
 				"44-digits-and-years-of-others/fullwidth.html": "Asia/Tokyo",
 			}[name]
-			if diff := cmp.Diff([]string{want}, readCase(t, name, timezone)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			assert.Same(t, readCase(t, name, timezone), []string{want})
 		})
 	}
 }
@@ -129,9 +127,7 @@ func TestAliasesOfSchemaOrg(t *testing.T) {
 		`{"@context": "https://schema.org", "@type": "Place", "type": "Event", ` + rest + `}`: "",
 		`{"@context": "https://schema.org", "@type": "Event", "id": "7", ` + rest + `}`:       jazz,
 	} {
-		if got := strings.Join(shown(t, ld(block)), "\n"); got != want {
-			t.Errorf("%s gives %q, want %q", block, got, want)
-		}
+		assert.Equal(t, strings.Join(shown(t, ld(block)), "\n"), want, "%s", block)
 	}
 }
 
@@ -177,9 +173,7 @@ func TestHouseAroundRoom(t *testing.T) {
 		"Europe/Berlin | Room, Ring",
 	} {
 		want = "Talk | " + want + " | 2026-03-14T18:00:00Z"
-		if got := strings.Join(shown(t, ld(fmt.Sprintf(event, place))), "\n"); got != want {
-			t.Errorf("%s gives\n%q, want\n%q", place, got, want)
-		}
+		assert.Equal(t, strings.Join(shown(t, ld(fmt.Sprintf(event, place))), "\n"), want, "%s gives", place)
 	}
 }
 
@@ -203,9 +197,7 @@ func TestAbsentValues(t *testing.T) {
 			"LOCATION:false\nURL:0\nRECURRENCE-ID:\nRRULE:\nEND:VEVENT\nEND:VCALENDAR\n": //
 		"Jazz | UTC | 2026-03-14T19:00:00Z",
 	} {
-		if got := strings.Join(shown(t, body), "\n"); got != want {
-			t.Errorf("%s gives\n%q, want\n%q", body, got, want)
-		}
+		assert.Equal(t, strings.Join(shown(t, body), "\n"), want, "%s gives", body)
 	}
 }
 
@@ -231,18 +223,14 @@ func TestBareEvents(t *testing.T) {
 			`20260314/20260316&amp;ctz=Europe/Rome">Google</a>`: //
 		"Fair | Europe/Rome | 2026-03-13T23:00:00Z | 2026-03-14T23:00:00Z",
 	} {
-		if got := strings.Join(shown(t, body), "\n"); got != want {
-			t.Errorf("%s gives\n%q, want\n%q", body, got, want)
-		}
+		assert.Equal(t, strings.Join(shown(t, body), "\n"), want, "%s gives", body)
 	}
 	rss := `<rss xmlns:ev="x"><channel><item><title>Jazz</title><link>/j</link>` +
 		`<ev:startdate>2026-03-14T19:00:00Z</ev:startdate></item>` +
 		`<item><title>News</title><link>https://x.example/n</link><pubDate>Mon, 05 Jan 2026 10:00:00 +0000</pubDate>` +
 		`</item></channel></rss>`
 	want := []string{"Jazz | UTC | 2026-03-14T19:00:00Z"}
-	if got := shownAs(t, "application/rss+xml", "", rss); !slices.Equal(got, want) {
-		t.Errorf("a feed gives %q", got)
-	}
+	assert.Slices(t, shownAs(t, "application/rss+xml", "", rss), want, "a feed")
 }
 
 // A header names the versions of a page as its head does.
@@ -296,8 +284,6 @@ func TestNoSuchThing(t *testing.T) {
 			"Berliner Straße 5", "addressLocality": "Berlin", "addressCountry": "DE"}}}`): //
 		"Jazz | Europe/Berlin | Hall, Berliner Straße 5, Berlin, DE | 2026-03-14T19:00:00Z",
 	} {
-		if got := strings.Join(shown(t, body), "\n"); got != want {
-			t.Errorf("%s gives\n%q, want\n%q", body, got, want)
-		}
+		assert.Equal(t, strings.Join(shown(t, body), "\n"), want, "%s gives", body)
 	}
 }

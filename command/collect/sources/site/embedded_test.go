@@ -12,6 +12,7 @@ import (
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/candidate"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -33,9 +34,7 @@ func TestEmbeddedGoogleCalendars(t *testing.T) {
 		for _, l := range first(linkedCalendars(root, candidate.Page{URL: page, Base: page}, false)) {
 			got += l.address
 		}
-		if got != want {
-			t.Errorf("%s embeds %q", element, got)
-		}
+		assert.Equal(t, got, want, "%s embeds", element)
 	}
 }
 

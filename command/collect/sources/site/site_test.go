@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
@@ -22,6 +21,7 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/crawl/frontier"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -110,12 +110,8 @@ func TestCollect(t *testing.T) {
 		End:    &end,
 		Status: happening.Scheduled,
 	}}}}
-	if diff := cmp.Diff(want, jazz.Details.Instances); diff != "" {
-		t.Errorf("instances (-want +got):\n%s", diff)
-	}
-	if got := result.Observations[1].Details.Time.TemporalPattern; got != happening.Recurring {
-		t.Errorf("the quiz is %s", got)
-	}
+	assert.Same(t, jazz.Details.Instances, want)
+	assert.Equal(t, result.Observations[1].Details.Time.TemporalPattern, happening.Recurring, "the quiz")
 }
 
 func TestNotModified(t *testing.T) {
@@ -127,9 +123,7 @@ func TestNotModified(t *testing.T) {
 		t.Errorf("second: %+v", second)
 	}
 	third := s.collect(t, second.State)
-	if !third.Unchanged {
-		t.Error("the state of an unmodified page is of no use")
-	}
+	assert.Equal(t, third.Unchanged, true, "the state of an unmodified page is of no use")
 
 	source, now, state := s.source, s.now, third.State
 	for name, change := range map[string]func(){
@@ -173,13 +167,9 @@ func TestNotes(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	pdf := serve(t, page("application/pdf", "%PDF"))
-	if _, err := pdf.read(t.Context(), nil); !errors.Is(err, collect.ErrUnsupportedContent) {
-		t.Errorf("a PDF gives %v", err)
-	}
+	assert.Is(t, assert.Err(pdf.read(t.Context(), nil)), collect.ErrUnsupportedContent, "a PDF")
 	deep := serve(t, page("text/html", strings.Repeat("<div>", 5000)))
-	if _, err := deep.read(t.Context(), nil); !errors.Is(err, collect.ErrUnsupportedContent) {
-		t.Errorf("a page that can't be parsed gives %v", err)
-	}
+	assert.Is(t, assert.Err(deep.read(t.Context(), nil)), collect.ErrUnsupportedContent, "a page that can't be parsed")
 	gone := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	var status *collect.StatusError
 	if _, err := gone.read(t.Context(), nil); !errors.As(err, &status) || status.Code != http.StatusGone {
@@ -277,9 +267,7 @@ func walk(t *testing.T, s *served, m *frontier.Memory) (titles []string, notes c
 	t.Helper()
 	failed = map[string]error{}
 	for visited, err := range collect.Walk(t.Context(), s.collector, s.source, m) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if visited.Err != nil {
 			failed[visited.Known.Address[strings.LastIndex(visited.Known.Address, "/"):]] = visited.Err
 		}
@@ -328,19 +316,13 @@ func TestFeeds(t *testing.T) {
 	s := serve(t, p.ServeHTTP)
 	m := frontier.New(s.collector.Start(s.source), s.now)
 	titles, notes, failed := walk(t, s, m)
-	if !slices.Equal(titles, []string{"Jazz", "Quiz"}) {
-		t.Errorf("got %q", titles)
-	}
+	assert.Slices(t, titles, []string{"Jazz", "Quiz"}, "titles")
 	if want := []string{"/events", "/feed", "/atom", "/jazz", "/news", "/away", "/poster", "/quiz"}; !slices.Equal(p.asked,
 		want) {
 		t.Errorf("asked for %q, want %q", p.asked, want)
 	}
-	if len(other.asked) != 0 {
-		t.Errorf("asked the other site for %q", other.asked)
-	}
-	if len(failed) != 0 {
-		t.Errorf("failed: %v", failed)
-	}
+	assert.Equal(t, len(other.asked), 0, "asked the other site for %q", other.asked)
+	assert.Equal(t, len(failed), 0, "failed: %v", failed)
 	if len(notes) != 4 || notes[0].Code != collect.NoteNoEvents || notes[1].Code != collect.NoteLeftOut ||
 		notes[2].Code != collect.NoteLeftOut ||
 		!strings.Contains(notes[3].Text, "/away was left out: it redirects") {

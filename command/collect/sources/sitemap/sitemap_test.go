@@ -18,6 +18,7 @@ import (
 	"carillon/command/collect/crawl/walktest"
 	"carillon/command/collect/sources/site"
 	"carillon/command/collect/sources/sitemap"
+	"carillon/eventstore/storetest/assert"
 )
 
 // serve starts a server of files, and a collector of the pages in them.
@@ -160,25 +161,20 @@ func TestOtherSites(t *testing.T) {
 		t.Errorf("got %q, asked %q", found.Titles, found.Asked)
 	}
 	for _, path := range []string{"/away", "/inside", "/disk"} {
-		if !found.Noted(collect.NoteLeftOut, path+" was left out: it redirects to another site") {
-			t.Errorf("nothing is said of %s: %v", path, found.Notes)
-		}
+		assert.Equal(t, found.Noted(collect.NoteLeftOut, path+" was left out: it redirects to another site"), true,
+			"nothing is said of %s: %v", path, found.Notes)
 	}
 	if !found.Noted(collect.NoteLeftOut, "5 addresses of other sites") || !found.Noted(collect.NoteLeftOut,
 		"4 addresses were left out that are none of the web") ||
 		!found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
 		t.Errorf("notes %v", found.Notes)
 	}
-	if len(found.Failed) != 0 {
-		t.Errorf("failed %v", found.Failed)
-	}
+	assert.Equal(t, len(found.Failed), 0, "failed %v", found.Failed)
 	if found := s.Walk(t, "/index.xml"); len(found.Asked) != 1 || !found.Noted(collect.NoteLeftOut,
 		"1 addresses of other sites") {
 		t.Errorf("asked %q, notes %v", found.Asked, found.Notes)
 	}
-	if len(other.Asked()) != 0 {
-		t.Errorf("the other site was asked for anything")
-	}
+	assert.Equal(t, len(other.Asked()), 0, "the other site was asked for anything")
 }
 
 // If robots.txt has only other sites' sitemaps, a note reports them and the usual one of the site is read.
@@ -234,18 +230,12 @@ func TestUnchanged(t *testing.T) {
 			}
 			later := walktest.Now.Add(time.Hour)
 			m.Begin(s.Collector.Start(source), later)
-			if second := s.WalkOn(t, source, m, later); !slices.Equal(second.Asked, []string{"/map.xml", "/jazz"}) {
-				t.Errorf("second asked %q", second.Asked)
-			}
+			assert.Slices(t, s.WalkOn(t, source, m, later).Asked, []string{"/map.xml", "/jazz"}, "second asked")
 			// lastmod decides which pages are read; a page that is no longer listed is gone.
 			body, validators = urlset(s.URL+"/quiz 2026-11-22"), false
 			m.Begin(s.Collector.Start(source), later)
-			if third := s.WalkOn(t, source, m, later); !slices.Equal(third.Asked, []string{"/map.xml", "/quiz"}) {
-				t.Errorf("third asked %q", third.Asked)
-			}
-			if gone := m.DropUnlisted(); !slices.Equal(gone, []string{s.URL + "/about", s.URL + "/jazz"}) {
-				t.Errorf("gone %q", gone)
-			}
+			assert.Slices(t, s.WalkOn(t, source, m, later).Asked, []string{"/map.xml", "/quiz"}, "third asked")
+			assert.Slices(t, m.DropUnlisted(), []string{s.URL + "/about", s.URL + "/jazz"}, "gone")
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 const caller = "192.0.2.1:5000"
@@ -29,22 +31,16 @@ func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 		}
 		began := time.Now()
 		g.Wrong(t.Context(), "192.0.2.2:5000")
-		if took := time.Since(began); took != FirstDelay {
-			t.Errorf("another address waited %v", took)
-		}
+		assert.Equal(t, time.Since(began), FirstDelay, "another address waited")
 		time.Sleep(forgottenAfter + time.Second)
 		began = time.Now()
 		g.Wrong(t.Context(), caller)
-		if took := time.Since(began); took != FirstDelay {
-			t.Errorf("after a long time it took %v", took)
-		}
+		assert.Equal(t, time.Since(began), FirstDelay, "after a long time it took")
 		ended, end := context.WithCancel(t.Context())
 		end()
 		began = time.Now()
 		g.Wrong(ended, caller)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("a caller who is gone was waited for, %v", took)
-		}
+		assert.Equal(t, time.Since(began), 0, "a caller who is gone was waited for")
 	})
 }
 
@@ -80,9 +76,7 @@ func TestManyGuessesAtOnce(t *testing.T) {
 			go g.Wrong(t.Context(), fmt.Sprintf("[2001:db8:0:%x::1]:1", i/8))
 		}
 		synctest.Wait()
-		if g.Right("192.0.2.3:1") {
-			t.Error("too many are held in all")
-		}
+		assert.Equal(t, g.Right("192.0.2.3:1"), false, "too many are held in all")
 		time.Sleep(time.Minute)
 		if !g.Right("192.0.2.3:1") || !g.Right(caller) {
 			t.Error("a minute later it is still refused")

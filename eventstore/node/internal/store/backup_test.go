@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -37,9 +38,7 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 			}
 		}
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	put(t, s, "a", "x", `{}`, 20)
 	if err := os.MkdirAll(filepath.Join(target+unfinished, "old"), 0o700); err != nil { // an interrupted one
 		t.Fatal(err)
@@ -52,9 +51,7 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 	if files == 0 {
 		t.Error("saw no file of the backup")
 	}
-	if left, err := os.ReadDir(filepath.Dir(target)); err != nil || len(left) != 1 {
-		t.Errorf("left over: %v, %v", left, err)
-	}
+	assert.Equal(t, len(must.Get(os.ReadDir(filepath.Dir(target)))(t)), 1, "left over")
 	if s, err = Open(Options{Dir: target, MustExist: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -122,18 +119,14 @@ func TestStoreOfNovember2026Opens(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", state, err)
 			}
-			if n := countAll(t, s); n != events {
-				t.Errorf("%s: %d events of %d", state, n, events)
-			}
+			assert.Equal(t, countAll(t, s), events, "%s … events", state)
 			if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 {
 				t.Errorf("%s: verify: %+v, %v", state, report, err)
 			}
 			mustAppend(t, s, "another", 1)
 			mustClose(t, s)
 			said, _, err := readAcknowledgement(s.options.FS, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if verified, _, err := checkManifest(s.options.FS, dir, said.manifest); err != nil || !verified || !said.flushed {
 				t.Errorf("%s: the manifest is noted: %v, closed in order: %v, %v", state, verified, said.flushed, err)
 			}
@@ -151,9 +144,7 @@ func TestStoreOfAnOlderFormatOpens(t *testing.T) {
 	dir := t.TempDir()
 	older := must.Get(pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatTableFormatV6}))(t)
 	iter, err := s.db.NewIter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for ok := iter.First(); ok; ok = iter.Next() {
 		must.OK(t, older.Set(iter.Key(), iter.Value(), pebble.NoSync))
 	}

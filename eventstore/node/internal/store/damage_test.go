@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -106,10 +107,7 @@ func mustClose(t *testing.T, s *Store) {
 func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 800)
-	s, err := Open(Options{Dir: copyOf(t, dir)})
-	if err != nil {
-		t.Fatal("the store of a killed process must open:", err)
-	}
+	s := must.Get(Open(Options{Dir: copyOf(t, dir)}))(t)
 	if n := countAll(t, s); n != events {
 		t.Fatalf("%d of %d events", n, events)
 	}
@@ -213,17 +211,13 @@ func TestLogShorterThanAcknowledged(t *testing.T) {
 			} else {
 				err = os.WriteFile(log, intact[:length], 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			before := filesOf(t, here)
 			var damage *DamagedError
 			if _, err := Open(Options{Dir: here}); !errors.As(err, &damage) || damage.Acknowledged <= damage.Last {
 				t.Fatalf("it opens: %v", err)
 			}
-			if !sameFiles(before, filesOf(t, here)) {
-				t.Error("a refused opening has changed files")
-			}
+			assert.Equal(t, sameFiles(before, filesOf(t, here)), true, "a refused opening has changed files")
 			if length < 0 || length%4 == 0 {
 				repaired(t, here, events)
 			}
@@ -299,9 +293,7 @@ func TestTornTailOpens(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if n := countAll(t, s); n != events {
-			t.Errorf("%s: %d of %d events", name, n, events)
-		}
+		assert.Equal(t, countAll(t, s), events, "%s … events", name)
 		mustClose(t, s)
 	}
 }
@@ -312,9 +304,7 @@ func TestOpenWithoutAcknowledgedPosition(t *testing.T) {
 	dir, events := killedStore(t, 300)
 	must.OK(t, os.Remove(filepath.Join(dir, acknowledgedFile)))
 	s := must.Get(Open(Options{Dir: dir}))(t)
-	if n := countAll(t, s); n != events {
-		t.Errorf("%d of %d events", n, events)
-	}
+	assert.Equal(t, countAll(t, s), events, "events")
 	mustClose(t, s)
 	if _, known, err := readAcknowledgement(s.options.FS, dir); err != nil || !known {
 		t.Errorf("it has the file now: %v, %v", known, err)
@@ -352,12 +342,8 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 					must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 				}
 				s, err := Open(Options{Dir: dir})
-				if err != nil {
-					t.Fatal("mended:", err)
-				}
-				if n := countAll(t, s); n != events {
-					t.Errorf("%d of %d events", n, events)
-				}
+				must.OK(t, err)
+				assert.Equal(t, countAll(t, s), events, "events")
 				mustClose(t, s)
 			})
 		}
@@ -379,9 +365,7 @@ func TestTruncatedManifestSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	killed, _ := killedStore(t, 300)
 	about, err := pebble.Peek(killed, Options{}.withDefaults().FS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	manifest := filepath.Base(about.ManifestFilename)
 	intact := filesOf(t, killed)[manifest]
 	for length := -1; length < len(intact); length += 1 + len(intact)/50 {
@@ -392,9 +376,7 @@ func TestTruncatedManifestSaysWhatToDo(t *testing.T) {
 		} else {
 			err = os.Truncate(path, int64(length))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		before := filesOf(t, dir)
 		if _, err := Open(Options{Dir: dir}); !errors.Is(err, ErrCorrupt) ||
 			!strings.Contains(err.Error(), "restore a backup") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -121,28 +122,21 @@ func TestFailedSyncStopsTheStore(t *testing.T) {
 	mustAppend(t, s, "s", 3)
 	fs.failSyncs.Store(true)
 	for range 3 {
-		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); !errors.Is(err, ErrFailed) {
-			t.Errorf("append after a failed sync: %v", err)
-		}
+		assert.Is(t, assert.Err(s.Append(context.Background(), "s", Any(), propose("s", 1, 100))), ErrFailed,
+			"append after a failed sync")
 	}
 	select {
 	case <-s.Failed():
 	case <-time.After(patience):
 		t.Fatal("the store hides its failure")
 	}
-	if n := countAll(t, s); n != 3 {
-		t.Errorf("readers see %d events", n)
-	}
+	assert.Equal(t, countAll(t, s), 3, "readers see … events")
 	if err := s.Close(); !errors.Is(err, ErrFailed) || !errors.Is(s.Err(), ErrFailed) {
 		t.Errorf("close: %v", err)
 	}
 	again := openIn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-	if n := countAll(t, again); n != 3 {
-		t.Errorf("%d events after recovery", n)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, countAll(t, again), 3, "events after recovery")
+	must.OK(t, again.Close())
 }
 
 func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
@@ -165,17 +159,12 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	for range 3 {
-		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); !errors.Is(err, ErrFull) {
-			t.Errorf("append to a full disk: %v", err)
-		}
+		assert.Is(t, assert.Err(s.Append(context.Background(), "s", Any(), propose("s", 1, 100))), ErrFull,
+			"append to a full disk")
 	}
-	if n := countAll(t, s); n != 3 {
-		t.Errorf("readers see %d events", n)
-	}
+	assert.Equal(t, countAll(t, s), 3, "readers see … events")
 	fs.full.Store(false)
-	if err := <-waiting; err != nil {
-		t.Errorf("the append that waited: %v", err)
-	}
+	must.OK(t, <-waiting)
 	for s.space.full() {
 		if time.Now().After(deadline) {
 			t.Fatal("still full")
@@ -202,9 +191,7 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	if report, err := s.Verify(context.Background(), nil); err != nil || report.Faults > 0 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Close())
 }
 
 // The caller learns it from an idle store, too.
@@ -222,12 +209,8 @@ func TestFullDisk_refusedBeforeWriting(t *testing.T) {
 			<-time.After(time.Millisecond)
 		}
 	}
-	if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); !errors.Is(err, ErrFull) {
-		t.Errorf("append: %v", err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.Is(t, assert.Err(s.Append(context.Background(), "s", Any(), propose("s", 1, 100))), ErrFull, "append")
+	must.OK(t, s.Close())
 }
 
 func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
@@ -259,12 +242,8 @@ func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 	}
 	fs.full.Store(false)
 	must.Get(wait())(t)
-	if stream, err := s.Stream(context.Background(), "s"); err != nil || stream.Last() != 1 {
-		t.Errorf("last %d, %v", stream.Last(), err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, must.Get(s.Stream(context.Background(), "s"))(t).Last(), 1, "last")
+	must.OK(t, s.Close())
 }
 
 func TestAbandonedAppendIsWithdrawnOrWhole(t *testing.T) {
@@ -295,7 +274,6 @@ func TestAbandonedAppendIsWithdrawnOrWhole(t *testing.T) {
 	if n := countAll(t, s); n%2 != 0 || n < 2*accepted {
 		t.Errorf("%d events of %d accepted appends of two", n, accepted)
 	}
-	if _, err := s.Append(context.Background(), "s", Expected{}, propose("s", 1, 1)); !errors.Is(err, ErrInvalid) {
-		t.Errorf("no expectation: %v", err)
-	}
+	assert.Is(t, assert.Err(s.Append(context.Background(), "s", Expected{}, propose("s", 1, 1))), ErrInvalid,
+		"no expectation")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -125,9 +126,7 @@ func FuzzSettings(f *testing.F) {
 		want, after := parseSettings(true, metadata), parseSettings(true, changed)
 		if want != (Settings{}) { // else one wrong field, which may have been the mark, has voided them
 			want.TruncateBefore = 42
-			if after != want {
-				t.Errorf("%s became %s", metadata, changed)
-			}
+			assert.Equal(t, after, want, "%s became %s", metadata, changed)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -61,19 +62,13 @@ func TestUnsyncedAppends(t *testing.T) {
 			if n := countAll(t, crashed); n == 0 {
 				t.Error("lost")
 			}
-			if err := crashed.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, crashed.Close())
 			before := countAll(t, s)
 			appended(t, s)
 			must.OK(t, s.Close())
 			again := openIn(t, fs)
-			if n := countAll(t, again); n != before+1 {
-				t.Errorf("%d events after closing, want %d", n, before+1)
-			}
-			if err := again.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.Equal(t, countAll(t, again), before+1, "events after closing")
+			must.OK(t, again.Close())
 		})
 	}
 	t.Run("not seen before", func(t *testing.T) {
@@ -83,9 +78,7 @@ func TestUnsyncedAppends(t *testing.T) {
 		fs.failSyncs.Store(true)
 		appended(t, s)
 		<-s.Failed()
-		if n := countAll(t, s); n != 0 {
-			t.Errorf("%d events that are not durable were seen", n)
-		}
+		assert.Equal(t, countAll(t, s), 0, "events that are not durable were seen")
 	})
 }
 
@@ -112,9 +105,7 @@ func TestUnsyncedAppend_besideSync(t *testing.T) {
 	}
 	close(ended)
 	syncing.Wait()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Close())
 }
 
 // The position is on the disk a second after an event at the latest, whether or not others follow.
@@ -142,9 +133,7 @@ func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
 	t.Parallel()
 	s := must.Get(Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10}))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Close())
 	})
 	data := make([]byte, 4<<10)
 	for i := range 400 {
@@ -171,9 +160,7 @@ func opened(t *testing.T, options Options) *Store {
 	options.Dir, options.FS = "store", vfs.NewMem()
 	s := must.Get(Open(options))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Close())
 	})
 	return s
 }

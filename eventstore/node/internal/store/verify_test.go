@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -120,9 +121,7 @@ func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	put(t, s, "a", "x", `{}`, 3)
 	put(t, s, MetadataStream("b"), MetadataType, `{"$tb":3}`, 1)
 	put(t, s, "b", "x", `{}`, 3)
@@ -166,9 +165,7 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 	about := must.Get(pebble.Peek(dir, vfs.Default))(t)
 	intact := must.Get(os.ReadFile(about.ManifestFilename))(t)
 	before, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	write := func(content []byte) {
 		t.Helper()
 		must.OK(t, os.WriteFile(about.ManifestFilename, content, 0o600))
@@ -183,9 +180,7 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 			t.Errorf("damaged at byte %d: %v", at, err)
 		}
 	}
-	if after, err := filepath.Glob(filepath.Join(dir, "*.sst")); err != nil || len(after) != len(before) {
-		t.Errorf("%d of %d tables are left, %v", len(after), len(before), err)
-	}
+	assert.Equal(t, len(must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t)), len(before), "tables are left")
 	// An edit that a crash cut off was never relied upon.
 	write(append(append([]byte(nil), intact...), intact[:20]...))
 	if s, err = Open(Options{Dir: dir}); err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"carillon/command/collect/crawl/fetch"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // long is an interval beyond any test.
@@ -66,17 +68,13 @@ func manyAtOnce(t *testing.T, one, two fetch.Hosts) {
 		})
 	}
 	group.Wait()
-	if turns.Load() != 1 {
-		t.Errorf("%d turns, want 1", turns.Load())
-	}
+	assert.Equal(t, turns.Load(), 1, "turns")
 }
 
 func rest(t *testing.T, one, two fetch.Hosts) {
 	t.Helper()
 	for _, wait := range []time.Duration{2 * long, long} { // the shorter one changes nothing
-		if err := one.Rest(t.Context(), "rest.example", wait); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, one.Rest(t.Context(), "rest.example", wait))
 	}
 	if wait, resting := take(t, two, "rest.example", 0); !resting || wait <= long || wait > 2*long {
 		t.Errorf("waits %s, resting %v", wait, resting)
@@ -104,9 +102,7 @@ func robots(t *testing.T, one, two fetch.Hosts) {
 			ETag: `"1"`, LastModified: "Sun"}},
 		{}, // the file is gone
 	} {
-		if err := one.KeepRobots(ctx, origin, answer); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, one.KeepRobots(ctx, origin, answer))
 		kept, known, err := two.Robots(ctx, origin)
 		if err != nil || !known || !bytes.Equal(kept.Body, answer.Body) || kept.Validators != answer.Validators ||
 			kept.Age < 0 || kept.Age > time.Minute {
@@ -116,9 +112,7 @@ func robots(t *testing.T, one, two fetch.Hosts) {
 	hostile := fetch.Robots{Body: []byte("x"), Validators: fetch.Validators{URL: origin, ETag: "\"\xff\x00\"",
 		LastModified: strings.Repeat("x", 1<<20)}}
 	for _, strange := range []string{origin, "https://\xff.example"} {
-		if err := one.KeepRobots(ctx, strange, hostile); err != nil {
-			t.Errorf("an answer with hostile headers is not kept: %v", err)
-		}
+		must.OK(t, one.KeepRobots(ctx, strange, hostile))
 		if kept, known, err := two.Robots(ctx, strange); err != nil || !known || string(kept.Body) != "x" {
 			t.Errorf("kept %q, known %v, %v", kept.Body, known, err)
 		}
@@ -131,8 +125,6 @@ func robots(t *testing.T, one, two fetch.Hosts) {
 func take(t *testing.T, hosts fetch.Hosts, host string, interval time.Duration) (wait time.Duration, resting bool) {
 	t.Helper()
 	wait, resting, err := hosts.Take(context.WithoutCancel(t.Context()), host, interval)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return wait, resting
 }

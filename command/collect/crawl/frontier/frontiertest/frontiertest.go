@@ -4,13 +4,14 @@ package frontiertest
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // Subject stores the walks through one source.
@@ -70,9 +71,7 @@ func walk(t *testing.T, w collect.Collector, s Subject) (asked []string) {
 	t.Helper()
 	s.Begin(t, w.Start(collect.Source{}))
 	for visited, err := range collect.Walk(t.Context(), w, collect.Source{}, s) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s.Record(t, visited)
 		asked = append(asked, visited.Known.Address)
 	}
@@ -81,9 +80,7 @@ func walk(t *testing.T, w collect.Collector, s Subject) (asked []string) {
 
 func expect(t *testing.T, w collect.Collector, s Subject, want ...string) {
 	t.Helper()
-	if got := walk(t, w, s); !slices.Equal(got, want) {
-		t.Errorf("asked for %v, want %v", got, want)
-	}
+	assert.Slices(t, walk(t, w, s), want, "asked for")
 }
 
 // shows returns a page with a happening that ends after a number of days.
