@@ -35,13 +35,8 @@ func published(t *testing.T, known catalog.Type) command.Publish {
 func onCatalog(t *testing.T) (f *feedSide, types []catalog.Type) {
 	t.Helper()
 	f = onFeeds(t)
-	var err error
-	if f.Catalog, err = catalog.New(); err != nil {
-		t.Fatal(err)
-	}
-	if types, err = catalog.Types(); err != nil {
-		t.Fatal(err)
-	}
+	f.Catalog = must.Get(catalog.New())(t)
+	types = must.Get(catalog.Types())(t)
 	return f, types
 }
 

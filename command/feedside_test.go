@@ -60,10 +60,7 @@ func onFeeds(t *testing.T) *feedSide {
 
 func (f *feedSide) organization(name string) command.Caller {
 	f.t.Helper()
-	made, err := f.RegisterOrganization(f.t.Context(), operator, command.RegisterOrganization{Name: name})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	made := must.Get(f.RegisterOrganization(f.t.Context(), operator, command.RegisterOrganization{Name: name}))(f.t)
 	return command.Caller{Organization: made.ID, Actor: "key:test", RequestID: uuid.New()}
 }
 
@@ -78,13 +75,10 @@ func (f *feedSide) feed() command.Result[feed.State] {
 
 func (f *feedSide) site() uuid.UUID {
 	f.t.Helper()
-	made, err := f.RegisterSource(f.t.Context(), operator, command.RegisterSource{
+	made := must.Get(f.RegisterSource(f.t.Context(), operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/" + uuid.NewString(),
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}))(f.t)
 	return made.ID
 }
 
@@ -294,15 +288,12 @@ func TestGiveFeedback(t *testing.T) {
 // add makes an item as the curation of feeds does.
 func (f *feedSide) add(feed, happening uuid.UUID) {
 	f.t.Helper()
-	_, err := item.Aggregate.Execute(f.t.Context(), f.Store, item.ID(feed, happening), item.Add{
+	must.Get(item.Aggregate.Execute(f.t.Context(), f.Store, item.ID(feed, happening), item.Add{
 		FeedID:      feed,
 		HappeningID: happening,
 		SourceID:    uuid.New(),
 		At:          noon,
-	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}}))(f.t)
 }
 
 // A use case of feeds that needs a store that is away returns that error to its caller.

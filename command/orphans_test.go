@@ -26,10 +26,7 @@ func (do accessThat) Readable(context.Context, uuid.UUID, string, uuid.UUID) (bo
 func TestSubscription_destinationDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	var err error
-	if f.Catalog, err = catalog.New(); err != nil {
-		t.Fatal(err)
-	}
+	f.Catalog = must.Get(catalog.New())(t)
 	for name, subscribe := range map[string]func(command.CreateSubscription) (command.Result[subscription.State], error){
 		"POST": func(in command.CreateSubscription) (command.Result[subscription.State], error) {
 			return f.CreateSubscription(t.Context(), f.by, in)

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/must"
 )
 
 // Each text of each use case, from whichever surface: a text that Postgres can't store would stop every reader of the
@@ -20,10 +21,7 @@ import (
 func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	var err error
-	if f.Catalog, err = catalog.New(); err != nil {
-		t.Fatal(err)
-	}
+	f.Catalog = must.Get(catalog.New())(t)
 	ctx, id := t.Context(), uuid.New()
 	// one leaves only the error of a use case.
 	one := func(_ any, err error) error { return err }

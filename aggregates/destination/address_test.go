@@ -75,9 +75,7 @@ func TestMaskedShowsNoCredential(t *testing.T) {
 func v1(t *testing.T, name string) destination.Event {
 	t.Helper()
 	stored, err := os.ReadFile("testdata/destination." + name + ".v1.json") //nolint:gosec // the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stored = []byte(strings.ReplaceAll(string(stored), "https://example.org/",
 		"https://hooks.example.org/services/topsecret/"))
 	event, err := destination.Events.Decode(&eventstore.Recorded{Type: "destination." + name + ".v1", Data: stored})

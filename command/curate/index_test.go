@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
@@ -14,6 +13,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -57,23 +57,16 @@ func begin(t testing.TB) *story {
 func record[S, E, C any](s *story, a eventstore.Aggregate[S, E, C], id uuid.UUID, event E) *story {
 	s.t.Helper()
 	name, data, err := a.Codec.Encode(event)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	events, err := decode([]eventstore.Recorded{{
+	must.OK(s.t, err)
+	events := must.Get(decode([]eventstore.Recorded{{
 		ID:     uuid.New(),
 		Stream: a.Stream(id),
 		Type:   name,
 		Data:   data,
-	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}}))(s.t)
 	s.index.happenings = newRecalled(s.known)
 	made, sweeps, err := s.index.apply(&events[0])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for _, all := range sweeps {
 		made = append(made, s.index.sweep(all)...)
 	}
@@ -165,9 +158,7 @@ func (s *story) expect(want ...string) *story {
 		}
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.t.Errorf("changes (-want +got):\n%s", diff)
-	}
+	assert.Same(s.t, got, want)
 	return s
 }
 

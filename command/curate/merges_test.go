@@ -21,6 +21,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // plot is the views of one concert by several sources, the commands of an operator, and what comes of them.
@@ -151,10 +152,7 @@ func (p *plot) hides(source, name string) {
 
 func (p *plot) happening(name string, command happening.Command) {
 	p.t.Helper()
-	_, err := happening.Aggregate.Execute(p.t.Context(), p.store, p.known[name], command, happening.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(happening.Aggregate.Execute(p.t.Context(), p.store, p.known[name], command, happening.Options{}))(p.t)
 }
 
 // splits is the step in which an operator says so, and says it again if the process dies over it.
@@ -177,23 +175,17 @@ func (p *plot) splits(name string) {
 // rates is the step in which a reader has an opinion.
 func (p *plot) rates(of, name string) {
 	p.t.Helper()
-	_, err := item.Aggregate.Execute(p.t.Context(), p.store, item.ID(p.feeds[of], p.known[name]), item.GiveFeedback{
+	must.Get(item.Aggregate.Execute(p.t.Context(), p.store, item.ID(p.feeds[of], p.known[name]), item.GiveFeedback{
 		FeedID:     p.feeds[of],
 		FeedbackID: uuid.New(),
 		Rating:     item.Positive,
 		At:         time.Now(),
-	}, item.Options{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	}, item.Options{}))(p.t)
 }
 
 func (p *plot) state(name string) happening.State {
 	p.t.Helper()
-	loaded, err := happening.Aggregate.Load(p.t.Context(), p.store, p.known[name])
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	loaded := must.Get(happening.Aggregate.Load(p.t.Context(), p.store, p.known[name]))(p.t)
 	return loaded.State
 }
 
@@ -256,10 +248,7 @@ func (p *plot) outcome() (list []string) {
 
 func (p *plot) item(of, name string) item.State {
 	p.t.Helper()
-	loaded, err := item.Aggregate.Load(p.t.Context(), p.store, item.ID(p.feeds[of], p.known[name]))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	loaded := must.Get(item.Aggregate.Load(p.t.Context(), p.store, item.ID(p.feeds[of], p.known[name])))(p.t)
 	return loaded.State
 }
 
@@ -268,10 +257,7 @@ func (p *plot) heard(of string) (list []string) {
 	p.t.Helper()
 	published := eventstore.Categories(publication.Aggregate.Category)
 	for _, recorded := range processtest.Events(p.t, p.store, eventstore.Start, published) {
-		event, err := publication.Events.Decode(&recorded)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		event := must.Get(publication.Events.Decode(&recorded))(p.t)
 		for name, id := range p.known {
 			if e, is := event.(publication.Published); is && e.Subject == item.ID(p.feeds[of], id).String() {
 				list = append(list, map[string]string{"event.item.added": "+", "event.occurrence.changed": "!"}[e.Type]+name)

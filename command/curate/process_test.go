@@ -95,22 +95,14 @@ func (p *process) lose() {
 // begin begins a process with the saved state.
 func (p *process) begin() {
 	p.t.Helper()
-	types, err := catalog.New()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	types := must.Get(catalog.New())(p.t)
 	p.mortal = &mortal{Store: p.store, left: forever}
 	p.commands = &command.Commands{Store: p.mortal, Now: time.Now, Catalog: types}
 	p.curation = curate.NewFeedCuration(p.mortal, p.commands, p.memory, p.memory, 0, slog.New(slog.DiscardHandler))
 	for _, row := range p.rows {
-		if err := p.curation.Restore(row); err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, p.curation.Restore(row))
 	}
-	head, err := p.store.Head(p.t.Context())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	head := must.Get(p.store.Head(p.t.Context()))(p.t)
 	p.curation.Begin(head)
 	p.seen = p.saved
 	p.memory.Save = func(dealtWith []eventstore.Recorded) error {
@@ -285,9 +277,7 @@ func (c *chronicle) ids(n int) []uuid.UUID {
 func record[S, E, C any](c *chronicle, a eventstore.Aggregate[S, E, C], id uuid.UUID, event E) {
 	c.t.Helper()
 	name, data, err := a.Codec.Encode(event)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	stream := a.Stream(id)
 	expected, there := c.revisions[stream]
 	if !there {

@@ -108,9 +108,7 @@ func TestRebindingIsStopped(t *testing.T) {
 	opened := NewTransport(loopback, options)
 	defer opened.CloseIdleConnections()
 	opened.TLSClientConfig.ServerName = "example.com" // the test certificate's name
-	if got, err := get(t, client(opened), target); err != nil || got.body != "hello" {
-		t.Errorf("control: %+v, %v", got, err)
-	}
+	assert.Equal(t, must.Get(get(t, client(opened), target))(t).body, "hello", "control")
 }
 
 func TestSpelledAddressesAreBlockedAtDial(t *testing.T) {
@@ -270,8 +268,7 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 			idle := make(chan error, 1) // a connection is put back a little after its answer was read
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{PutIdleConn: func(err error) { idle <- err }})
 			request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody))(t)
-			answer, err := transport.RoundTrip(request)
-			must.OK(t, err)
+			answer := must.Get(transport.RoundTrip(request))(t)
 			must.Get(io.Copy(io.Discard, answer.Body))(t)
 			_ = answer.Body.Close()
 			<-idle // or about to be closed

@@ -81,9 +81,7 @@ func TestHostileCertificatesAreRefused(t *testing.T) {
 	good := issuing.Issue("carillon", nil)
 	with := func(change func(*x509.Certificate)) mtlstest.Pair { return issuing.Issue("carillon", change) }
 	short, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is to be refused
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	small := must.Get(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))(t)
 	old, early := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	rootPEM := mtlstest.PEM("CERTIFICATE", root.Own.Raw)

@@ -16,6 +16,7 @@ import (
 	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // A failure of the first page is a state of the source, with its reason and a sentence.
@@ -121,10 +122,7 @@ func TestSchedulesAdaptToFutureHappenings(t *testing.T) {
 // interval is the time from the last walk to the next.
 func (s *story) interval() time.Duration {
 	s.t.Helper()
-	loaded, err := source.Aggregate.Load(s.t.Context(), s.store, s.id)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	loaded := must.Get(source.Aggregate.Load(s.t.Context(), s.store, s.id))(s.t)
 	return loaded.State.Interval
 }
 

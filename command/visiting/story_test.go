@@ -19,6 +19,8 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // story is visits of one source: given pages, when it is walked, then the events.
@@ -57,9 +59,7 @@ func begin(t *testing.T, is collect.Source, collector collect.Collector) *story 
 // when executes a command on the source.
 func (s *story) when(command source.Command) {
 	s.t.Helper()
-	if _, err := source.Aggregate.Execute(s.t.Context(), s.store, s.id, command, source.Options{}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Get(source.Aggregate.Execute(s.t.Context(), s.store, s.id, command, source.Options{}))(s.t)
 }
 
 // turn takes the turn of the source, which is due.
@@ -97,9 +97,7 @@ func (s *story) walk() string {
 // expect has the source walked, and compares the types.
 func (s *story) expect(when, want string) {
 	s.t.Helper()
-	if got := s.walk(); got != want {
-		s.t.Errorf("%s: the walk came to %q, want %q", when, got, want)
-	}
+	assert.Equal(s.t, s.walk(), want, "%s: the walk came to", when)
 }
 
 // events lists the events of a category.
@@ -112,10 +110,7 @@ func (s *story) events(category string) []eventstore.Recorded {
 func (s *story) last() source.Event {
 	s.t.Helper()
 	all := s.events(source.Aggregate.Category)
-	event, err := source.Events.Decode(&all[len(all)-1])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	event := must.Get(source.Events.Decode(&all[len(all)-1]))(s.t)
 	return event
 }
 

@@ -258,9 +258,8 @@ func TestTraceparentReplacesHeader(t *testing.T) {
 			}
 		}
 		stale := sent["TraceState"] //nolint:staticcheck // as the destination spells it
-		if (stale == nil) != (test.traceparent != "") {
-			t.Errorf("traceparent %q beside tracestate %v", test.traceparent, stale)
-		}
+		assert.Equal(t, (stale == nil), test.traceparent != "",
+			"traceparent %q beside tracestate %v", test.traceparent, stale)
 		for name := range test.want {
 			if sent[name] == nil {
 				t.Errorf("%s is missing", name)

@@ -9,13 +9,14 @@
 package aggregatetest
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // Scenario is one given–when–then.
@@ -52,9 +53,7 @@ func (s *Scenario[S, E, C]) When(command C) *Scenario[S, E, C] {
 	s.t.Helper()
 	s.events, s.err = s.aggregate.Decide(s.state, command)
 	if s.err != nil {
-		if len(s.events) != 0 {
-			s.t.Errorf("%T was refused and still made %d events", command, len(s.events))
-		}
+		assert.Equal(s.t, len(s.events), 0, "%T was refused and still made … events", command)
 		return s
 	}
 	s.apply(s.events)
@@ -71,18 +70,14 @@ func (s *Scenario[S, E, C]) Then(want ...E) *Scenario[S, E, C] {
 	if s.err != nil {
 		s.t.Fatalf("refused: %v", s.err)
 	}
-	if diff := cmp.Diff(want, s.events, cmpopts.EquateEmpty()); diff != "" {
-		s.t.Errorf("new events (-want +got):\n%s", diff)
-	}
+	assert.Same(s.t, s.events, want, cmpopts.EquateEmpty())
 	return s
 }
 
 // Refused expects an error.
 func (s *Scenario[S, E, C]) Refused(want error) {
 	s.t.Helper()
-	if !errors.Is(s.err, want) {
-		s.t.Errorf("error = %v, want %v", s.err, want)
-	}
+	assert.Is(s.t, s.err, want, "error")
 }
 
 // State is the state after the last command.
@@ -92,13 +87,8 @@ func (s *Scenario[S, E, C]) apply(events []E) {
 	s.t.Helper()
 	for _, event := range events {
 		name, data, err := s.aggregate.Codec.Encode(event)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		stored, err := s.aggregate.Codec.Decode(&eventstore.Recorded{Type: name, Data: data})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
+		stored := must.Get(s.aggregate.Codec.Decode(&eventstore.Recorded{Type: name, Data: data}))(s.t)
 		if diff := cmp.Diff(event, stored, cmpopts.EquateEmpty()); diff != "" {
 			s.t.Errorf("%s changes on its way through the store (-made +stored):\n%s", name, diff)
 		}

@@ -53,9 +53,7 @@ func TestCopy_hasAllInOrder(t *testing.T) {
 			t.Errorf("%+v has %d events", one, n)
 		}
 	}
-	if uint64(len(held)) != first.Streams {
-		t.Errorf("heard of %d streams", len(held))
-	}
+	assert.Equal(t, uint64(len(held)), first.Streams, "heard of %d streams", len(held))
 	assert.Slices(t, w.order(w.source), w.order(w.target), "the global order differs")
 	for entry, err := range w.target.All(w.ctx, eventstore.Start) { // the time it was first recorded
 		must.OK(t, err)

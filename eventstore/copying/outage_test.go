@@ -244,10 +244,7 @@ func TestSubscriberContinuesAcrossMove(t *testing.T) {
 	t.Parallel()
 	events := 1000
 	if text := os.Getenv("CARILLON_TEST_COPIED"); text != "" {
-		var err error
-		if events, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
+		events = must.Get(strconv.Atoi(text))(t)
 	}
 	between(t, func(w *world, from string) {
 		v := traveller{

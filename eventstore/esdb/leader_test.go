@@ -80,12 +80,8 @@ func (c *cluster) start() *member {
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(counting{m.pipes, m}) }()
 	c.t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			c.t.Error(err)
-		}
-		if err := <-served; err != nil {
-			c.t.Error(err)
-		}
+		must.OK(c.t, n.Close())
+		must.OK(c.t, <-served)
 	})
 	return m
 }

@@ -187,9 +187,7 @@ func slowly(t *testing.T, store *esdb.Store) {
 		read++
 		time.Sleep(time.Minute) // the clock of the bubble
 	}
-	if read != events {
-		t.Errorf("%d events were read, want %d", read, events)
-	}
+	assert.Equal(t, read, events, "events were read")
 }
 
 // Without a leader, callers get an error soon; with a new leader it goes on, and an append that was recorded without an

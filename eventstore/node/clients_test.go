@@ -125,9 +125,7 @@ func TestFrozenSubscriberIsDropped(t *testing.T) {
 	if _, err := call.Recv(); err != nil { // the confirmation
 		t.Fatal(err)
 	}
-	if n := s.OpenReads(); n != 1 {
-		t.Errorf("%d subscriptions", n)
-	}
+	assert.Equal(t, s.OpenReads(), 1, "subscriptions")
 	close(ice.stop)
 	eventually(t, "the subscription is dropped", func() bool { return s.OpenReads() == 0 })
 }

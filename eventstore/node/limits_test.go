@@ -168,9 +168,7 @@ func TestCredentialsComeBeforeMessages(t *testing.T) {
 					_ = call.SendMsg(large) // it may have been refused by then
 					err = call.RecvMsg(&shared.Empty{})
 				}
-				if status.Code(err) != codes.PermissionDenied {
-					t.Errorf("with a large message: %v", err)
-				}
+				assert.Equal(t, status.Code(err), codes.PermissionDenied, "with a large message: %v", err)
 			})
 		}
 		t.Run(name+"/public calls", func(t *testing.T) {

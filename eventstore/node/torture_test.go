@@ -46,9 +46,7 @@ func TestTortureChild(t *testing.T) { //nolint:paralleltest // the only test of 
 		t.Skip("only run by TestTorture")
 	}
 	n, err := node.Open(node.Config{Dir: dir, MemTableBytes: 1 << 20}) // small, so that kills also hit flushes
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	must.OK(t, n.ListenUnix(os.Getenv(tortureSocket)))
 }
 

@@ -198,9 +198,7 @@ func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 	connection, err := grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}, //nolint:gosec // of the test's own certificate
 	})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = connection.Close() }()
 	if said, err := serverfeatures.NewServerFeaturesClient(connection).GetSupportedMethods(t.Context(),
 		&shared.Empty{}); err != nil || len(said.GetMethods()) < 5 {

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -69,9 +69,7 @@ func (r *Rule) Tombstone(stream string) {
 	if !is {
 		r.t.Fatal("the store deletes no streams")
 	}
-	if err := store.Tombstone(r.t.Context(), stream); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, store.Tombstone(r.t.Context(), stream))
 }
 
 // Then lets the process manager react to new events, and compares the events it recorded, each as "stream type".
@@ -85,9 +83,7 @@ func (r *Rule) Then(want ...string) {
 	r.why = why
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("recorded (-want +got):\n%s", diff)
-	}
+	assert.Same(r.t, got, want)
 	end := r.head()
 	r.react(r.fresh(r.Store), eventstore.Start)
 	if more, _ := r.recorded(end); len(more) > 0 {
@@ -98,9 +94,7 @@ func (r *Rule) Then(want ...string) {
 func (r *Rule) react(manager eventstore.ProcessManager, after eventstore.Position) {
 	r.t.Helper()
 	manager.Begin(r.head())
-	if err := manager.React(r.t.Context(), r.Events(after, manager.Traits().Filter)); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, manager.React(r.t.Context(), r.Events(after, manager.Traits().Filter)))
 	Finish(r.t, manager)
 }
 
@@ -118,19 +112,14 @@ func Finish(t *testing.T, manager eventstore.ProcessManager) {
 
 func (r *Rule) head() eventstore.Position {
 	r.t.Helper()
-	head, err := r.Store.Head(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	head := must.Get(r.Store.Head(r.t.Context()))(r.t)
 	return head
 }
 
 // Because expects that each of the events that Then saw has a reason.
 func (r *Rule) Because(reason string) {
 	r.t.Helper()
-	if diff := cmp.Diff(slices.Repeat([]string{reason}, len(r.why)), r.why); diff != "" {
-		r.t.Errorf("reasons (-want +got):\n%s", diff)
-	}
+	assert.Same(r.t, r.why, slices.Repeat([]string{reason}, len(r.why)))
 }
 
 func (r *Rule) recorded(after eventstore.Position) (list, reasons []string) {

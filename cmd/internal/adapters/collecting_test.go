@@ -246,9 +246,8 @@ func TestMergeAndSplit(t *testing.T) {
 	w.collect(town)
 	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
 	w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
-	if got := w.titles(feed)["Anna Schmidt Quartett"]; got != item.ID(feed, first) {
-		t.Errorf("the item is %s, want that of the older one", got)
-	}
+	assert.Equal(t, w.titles(feed)["Anna Schmidt Quartett"], item.ID(feed, first),
+		"the item … want that of the older one")
 
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
 	if err != nil || len(split.Value) != 1 || split.Value[0].From != first {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -67,9 +66,7 @@ func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 		t.Fatal("it was written without Postgres")
 	}
 	uses.Keep(gone) // the process ends
-	if diff := cmp.Diff(map[string]time.Time{"ck_aaaaaaaa": noon}, usesIn(t, pool)); diff != "" {
-		t.Errorf("uses (-want +got):\n%s", diff)
-	}
+	assert.Same(t, usesIn(t, pool), map[string]time.Time{"ck_aaaaaaaa": noon})
 }
 
 // When dead credentials were used is forgotten 90 days later; when those were that may be used still, never.

@@ -238,9 +238,7 @@ func (w *world) eventually(what string, holds func() bool) {
 // await waits until readers see what a command did; only read models that it concerns ever get there.
 func (w *world) await(at eventstore.Position, err error, readModels ...string) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	if !w.runner.Progress.Await(ctx, at, readModels...) {
@@ -352,9 +350,7 @@ func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 		seen = w.log[len(w.log)-1].Position
 	}
 	for m, err := range w.store.Subscribe(ctx, seen, eventstore.Filter{}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, err)
 		if m.CaughtUp {
 			break
 		}

@@ -57,11 +57,8 @@ func TestServe_announcesClosingWhenBusy(t *testing.T) {
 				stop()
 				time.Sleep(10 * time.Millisecond) // by the clock of the bubble
 			}
-			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-				t.Fatalf("the connection was closed before a request was answered that said so: %v", err)
-			}
-			answer, err := http.ReadResponse(answers, nil)
-			must.OK(t, err)
+			must.Get(io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+			answer := must.Get(http.ReadResponse(answers, nil))(t)
 			body, err := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			if err != nil || string(body) != "yes" || answer.Close != last {

@@ -27,8 +27,7 @@ var corpusTime = time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func observed(t *testing.T, name string) []collect.Observation {
 	t.Helper()
-	data, err := os.ReadFile(name)
-	must.OK(t, err)
+	data := must.Get(os.ReadFile(name))(t)
 	at := &url.URL{Scheme: "https", Host: "example.org", Path: "/" + filepath.Base(name)}
 	window := timing.Window{From: corpusTime, To: corpusTime.AddDate(25, 0, 0)}
 	b := budget.New(t.Context())
@@ -41,15 +40,13 @@ func observed(t *testing.T, name string) []collect.Observation {
 		}))(t)
 		return result.Observations
 	}
-	root, err := structured.Parse(b, string(data))
-	must.OK(t, err)
-	result, err := structured.Read(b, structured.Page{
+	root := must.Get(structured.Parse(b, string(data)))(t)
+	result := must.Get(structured.Read(b, structured.Page{
 		URL:      at,
 		Root:     root,
 		Timezone: "America/Chicago",
 		Window:   window,
-	})
-	must.OK(t, err)
+	}))(t)
 	return result.Observations
 }
 
@@ -129,10 +126,8 @@ func TestPairsOfTheCorpus(t *testing.T) {
 			}
 		}
 	}
-	calendars, err := filepath.Glob(filepath.Join(corpus, "*", "*.ics"))
-	must.OK(t, err)
-	more, err := filepath.Glob(filepath.Join(corpus, "city-scrapers", "chi", "*.*"))
-	must.OK(t, err)
+	calendars := must.Get(filepath.Glob(filepath.Join(corpus, "*", "*.ics")))(t)
+	more := must.Get(filepath.Glob(filepath.Join(corpus, "city-scrapers", "chi", "*.*")))(t)
 	for _, name := range append(calendars, more...) {
 		if strings.HasSuffix(name, ".json") {
 			continue

@@ -65,9 +65,7 @@ func openShop(t *testing.T, want func(*mtlstest.Authority) *tls.Config, answer h
 	must.OK(t, err)
 	s.commands = &command.Commands{Store: nodetest.Start(t), Now: time.Now, Vault: vault}
 	s.receiver = mtlstest.Receive(t, want(s.authority), answer)
-	if s.secret, err = webhook.Mint(neverEnding{}); err != nil {
-		t.Fatal(err)
-	}
+	s.secret = must.Get(webhook.Mint(neverEnding{}))(t)
 	return s
 }
 

@@ -57,27 +57,21 @@ type history struct {
 func (h *history) destination(id uuid.UUID, events ...destination.Event) {
 	h.t.Helper()
 	for _, e := range events {
-		if err := h.routes.Apply(stored(h.t, destination.Aggregate, id, e)); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, h.routes.Apply(stored(h.t, destination.Aggregate, id, e)))
 	}
 }
 
 func (h *history) subscription(id uuid.UUID, events ...subscription.Event) {
 	h.t.Helper()
 	for _, e := range events {
-		if err := h.routes.Apply(stored(h.t, subscription.Aggregate, id, e)); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, h.routes.Apply(stored(h.t, subscription.Aggregate, id, e)))
 	}
 }
 
 func (h *history) feed(id uuid.UUID, events ...feed.Event) {
 	h.t.Helper()
 	for _, e := range events {
-		if err := h.routes.Apply(stored(h.t, feed.Aggregate, id, e)); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, h.routes.Apply(stored(h.t, feed.Aggregate, id, e)))
 	}
 }
 

@@ -189,9 +189,7 @@ func (s *sending) heard() {
 	s.t.Helper()
 	var last eventstore.Position
 	for m, err := range s.Store.Subscribe(s.t.Context(), last, eventstore.Categories(facts.Categories()...)) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		if m.CaughtUp {
 			break
 		}

@@ -95,10 +95,7 @@ func (s *sending) deliver(held schedule.Delivery, ended func(delivery.State) boo
 	s.Wake()
 	var state delivery.State
 	s.eventually("the delivery has ended", func() bool {
-		known, err := delivery.Aggregate.Load(s.t.Context(), s.Store, held.ID)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		known := must.Get(delivery.Aggregate.Load(s.t.Context(), s.Store, held.ID))(s.t)
 		state = known.State
 		return ended(state)
 	})

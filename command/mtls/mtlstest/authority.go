@@ -67,10 +67,7 @@ func Key(tb testing.TB) *ecdsa.PrivateKey {
 // sign fills in omitted fields of a certificate, and signs it.
 func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
 	a.tb.Helper()
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		a.tb.Fatal(err)
-	}
+	serial := must.Get(rand.Int(rand.Reader, big.NewInt(1<<62)))(a.tb)
 	template.SerialNumber = serial
 	if template.NotBefore.IsZero() {
 		template.NotBefore = time.Now().Add(-time.Hour)
@@ -78,14 +75,8 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) *x
 	if template.NotAfter.IsZero() {
 		template.NotAfter = time.Now().Add(90 * 24 * time.Hour)
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, a.Own, public, a.key)
-	if err != nil {
-		a.tb.Fatal(err)
-	}
-	made, err := x509.ParseCertificate(raw)
-	if err != nil {
-		a.tb.Fatal(err)
-	}
+	raw := must.Get(x509.CreateCertificate(rand.Reader, template, a.Own, public, a.key))(a.tb)
+	made := must.Get(x509.ParseCertificate(raw))(a.tb)
 	return made
 }
 
@@ -106,10 +97,7 @@ func (a *Authority) IssueFor(key crypto.Signer, name string, change func(*x509.C
 		change(template)
 	}
 	leaf := a.sign(template, key.Public())
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.tb.Fatal(err)
-	}
+	encoded := must.Get(x509.MarshalPKCS8PrivateKey(key))(a.tb)
 	return Pair{
 		Chain: PEM("CERTIFICATE", leaf.Raw) + PEM("CERTIFICATE", a.Own.Raw), Key: PEM("PRIVATE KEY", encoded), Leaf: leaf,
 	}

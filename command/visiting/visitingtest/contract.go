@@ -156,9 +156,7 @@ func take(t *testing.T, w visiting.Walks, want int) []visiting.Turn {
 
 func (c *script) do(err error) {
 	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 }
 
 // take takes the turn of the source.
@@ -260,9 +258,7 @@ func (c *script) compare(views []visiting.View, want []string) []visiting.View {
 		got = append(got, strings.Join(titles, " + "))
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		c.t.Errorf("waiting (-want +got):\n%s", diff)
-	}
+	assert.Same(c.t, got, want)
 	return views
 }
 

@@ -217,13 +217,8 @@ func TestEmbedded_sameOverNetwork(t *testing.T) {
 		eventstore.Store
 		Identity(ctx context.Context) (string, error)
 	}) (v view) {
-		var failed error
-		if v.Identity, failed = store.Identity(t.Context()); failed != nil {
-			t.Fatal(failed)
-		}
-		if v.Head, failed = store.Head(t.Context()); failed != nil {
-			t.Fatal(failed)
-		}
+		v.Identity = must.Get(store.Identity(t.Context()))(t)
+		v.Head = must.Get(store.Head(t.Context()))(t)
 		for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
 			must.OK(t, err)
 			if message.CaughtUp {

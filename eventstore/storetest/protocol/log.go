@@ -10,6 +10,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -65,9 +66,8 @@ func all(t *testing.T, client *esdb.Client) {
 		}
 		back := f.pages(esdb.Backwards, esdb.End{}, size, first)
 		slices.Reverse(back)
-		if !slices.Equal(back, want) {
-			t.Errorf("backwards by %d: %d events in another order than the %d appended", size, len(back), len(want))
-		}
+		assert.Slices(t, back, want,
+			"backwards by %d: %d events in another order than the %d appended", size, len(back), len(want))
 	}
 }
 
@@ -133,9 +133,7 @@ func filters(t *testing.T, client *esdb.Client) {
 				MaxSearchWindow:    32,
 				CheckpointInterval: 1,
 			})
-			if !slices.Equal(ids, wanted) {
-				t.Errorf("%d events, want %d", len(ids), len(wanted))
-			}
+			assert.Slices(t, ids, wanted, "%d events, want %d", len(ids), len(wanted))
 			// 293 events were looked at in vain: there must be checkpoints, in order, and nothing is lost after one.
 			// How many there are is the server's affair.
 			if len(checkpoints) == 0 {

@@ -17,6 +17,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/crawl/fetch/hoststest"
+	"carillon/eventstore/storetest/assert"
 )
 
 // Answered is called for each request, including that for robots.txt, and for nothing else.
@@ -52,9 +53,7 @@ func TestAnsweredIsCalled(t *testing.T) {
 			}
 		}})
 		_, _ = f.Get(t.Context(), server.URL+path, fetch.Validators{}) // the result is tested elsewhere
-		if got := strings.Join(reported, " "); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		assert.Equal(t, strings.Join(reported, " "), want, "%s", path)
 	}
 }
 

@@ -106,9 +106,7 @@ func pagesToRead(b *testing.B) (pages []string, size int64) {
 			pages, size = append(pages, string(page)), size+int64(len(page))
 			return err
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		if len(pages) > 0 {
 			break
 		}

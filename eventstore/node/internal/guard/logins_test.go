@@ -25,9 +25,7 @@ func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 		} {
 			began := time.Now()
 			g.Wrong(t.Context(), fmt.Sprintf("192.0.2.1:%d", 5000+i)) // a separate connection
-			if took := time.Since(began); took != want {
-				t.Errorf("answer %d came after %v, want %v", i, took, want)
-			}
+			assert.Equal(t, time.Since(began), want, "answer %d came after", i)
 		}
 		began := time.Now()
 		g.Wrong(t.Context(), "192.0.2.2:5000")

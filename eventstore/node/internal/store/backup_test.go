@@ -52,9 +52,7 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 		t.Error("saw no file of the backup")
 	}
 	assert.Equal(t, len(must.Get(os.ReadDir(filepath.Dir(target)))(t)), 1, "left over")
-	if s, err = Open(Options{Dir: target, MustExist: true}); err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(Open(Options{Dir: target, MustExist: true}))(t)
 	if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 || report.Events != 20 {
 		t.Errorf("the backup: %+v, %v", report, err)
 	}
@@ -151,9 +149,7 @@ func TestStoreOfAnOlderFormatOpens(t *testing.T) {
 	must.OK(t, iter.Close())
 	must.OK(t, older.Close())
 	mustClose(t, s)
-	if s, err = Open(Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(Open(Options{Dir: dir}))(t)
 	if n := countAll(t, s); n != 30 || s.db.FormatMajorVersion() != formatVersion {
 		t.Errorf("%d events in format %d", n, s.db.FormatMajorVersion())
 	}

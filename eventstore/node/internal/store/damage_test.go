@@ -57,9 +57,7 @@ func filesOf(t *testing.T, dir string) map[string][]byte {
 		if errors.Is(err, os.ErrNotExist) {
 			continue // removed meanwhile
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files[entry.Name()] = content
 	}
 	return files
@@ -85,9 +83,7 @@ func newestLog(t *testing.T, dir string) (log logOf) {
 		t.Fatal(logs, err)
 	}
 	_, log.path = logs[len(logs)-1].SegmentLocation(0)
-	if log.content, err = os.ReadFile(log.path); err != nil {
-		t.Fatal(err)
-	}
+	log.content = must.Get(os.ReadFile(log.path))(t)
 	reader := logs[len(logs)-1].OpenForRead()
 	defer func() { _ = reader.Close() }()
 	for {
@@ -237,9 +233,7 @@ func TestDamageOfOlderLogIsReported(t *testing.T) {
 			<-held // so that logs are not emptied into tables
 		}
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	events := 0
 	for tables.Load() == 0 || events%100 > 0 {
 		mustAppend(t, s, fmt.Sprintf("s-%d", events%7), 1)
@@ -341,8 +335,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 				for _, name := range missing.Create { // as the message says
 					must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 				}
-				s, err := Open(Options{Dir: dir})
-				must.OK(t, err)
+				s := must.Get(Open(Options{Dir: dir}))(t)
 				assert.Equal(t, countAll(t, s), events, "events")
 				mustClose(t, s)
 			})

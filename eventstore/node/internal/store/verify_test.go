@@ -138,9 +138,7 @@ func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 	}
 	check("after the scavenge")
 	must.OK(t, s.Close())
-	if s, err = Open(Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(Open(Options{Dir: dir}))(t)
 	check("opened again")
 	put(t, s, "a", "x", `{}`, 1)
 	seen := 0
@@ -183,9 +181,7 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 	assert.Equal(t, len(must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t)), len(before), "tables are left")
 	// An edit that a crash cut off was never relied upon.
 	write(append(append([]byte(nil), intact...), intact[:20]...))
-	if s, err = Open(Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(Open(Options{Dir: dir}))(t)
 	seen := 0
 	if _, _, err := s.ReadAll(0, func(Record) bool { seen++; return true }); err != nil || seen != 40 {
 		t.Errorf("%d events, %v", seen, err)
