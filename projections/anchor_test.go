@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
@@ -119,9 +120,7 @@ func TestAnchor_copyOfStoreContinues(t *testing.T) {
 		} else if seen := w.lives(twin, last); len(seen) != 0 {
 			t.Errorf("given %d events again in a second copy", len(seen))
 		}
-		if got := w.count(stream); got != 5 {
-			t.Errorf("the read model counts %d, want 5", got)
-		}
+		assert.Equal(t, w.count(stream), 5, "the read model counts")
 	}
 }
 
@@ -134,9 +133,7 @@ func TestAnotherStoreBeginsFromNothing(t *testing.T) {
 	if seen := w.lives(foreign, w.put(foreign, stream, eventstore.NoStream, list)); !slices.Equal(seen, ids(list)) {
 		t.Errorf("given %d events, want both", len(seen))
 	}
-	if got := w.count(stream); got != 2 {
-		t.Errorf("the read model counts %d, want 2 of the present store alone", got)
-	}
+	assert.Equal(t, w.count(stream), 2, "the read model counts")
 }
 
 // The same store goes on where it was. Real servers send checkpoints past their newest event.
@@ -171,9 +168,7 @@ func TestAnchor_retiredEventContinues(t *testing.T) {
 	must.OK(t, store.Tombstone(w.ctx, stream))
 	list, other := things(1), eventstore.StreamName("thing", uuid.New())
 	seen := w.lives(store, w.put(store, other, eventstore.NoStream, list))
-	if !slices.Equal(seen, ids(list)) {
-		t.Errorf("given %d events, want the new one", len(seen))
-	}
+	assert.Slices(t, seen, ids(list), "given %d events, want the new one", len(seen))
 }
 
 func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
@@ -200,13 +195,9 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 	at("3", backup, func(store *esdb.Store) {
 		last := w.put(store, stream, 1, list[3:]) // grown past the checkpoint already
 		want := []uuid.UUID{list[0].ID, list[1].ID, list[3].ID}
-		if seen := w.lives(store, last); !slices.Equal(seen, want) {
-			t.Errorf("given %v, want %v", seen, want)
-		}
+		assert.Slices(t, w.lives(store, last), want, "given")
 	})
-	if got := w.count(stream); got != 3 {
-		t.Errorf("the read model counts %d, want 3", got)
-	}
+	assert.Equal(t, w.count(stream), 3, "the read model counts")
 }
 
 // TestInvalidCheckpointIsLeft: real servers refuse a position between two records each time, so the read model is built
@@ -224,9 +215,7 @@ func TestInvalidCheckpointIsLeft(t *testing.T) {
 			if seen := w.lives(store, last); !slices.Equal(seen, ids(list[2:])) {
 				t.Errorf("given %d events, want the new one", len(seen))
 			}
-			if got := w.count(stream); got != 3 {
-				t.Errorf("the read model counts %d, want 3", got)
-			}
+			assert.Equal(t, w.count(stream), 3, "the read model counts")
 		})
 	}
 }

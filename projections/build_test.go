@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/sessionlock"
@@ -92,26 +93,19 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 	for range 2 {
 		r, stop := w.serve(foreign, slow(nil))
 		w.status("it is being rebuilt", func(s projections.Status) bool { return s.Outdated != "" && s.BuildTo > 0 })
-		if got := w.count(stream); got != 4 {
-			t.Errorf("meanwhile it counts %d, want the 4 of before", got)
-		}
+		assert.Equal(t, w.count(stream), 4, "meanwhile it counts")
 		waiting, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
-		if r.Progress.Await(waiting, last.Position, tally.Name) {
-			t.Error("the old read model counts as one with the new event")
-		}
+		assert.Equal(t, r.Progress.Await(waiting, last.Position, tally.Name), false,
+			"the old read model counts as one with the new event")
 		cancel()
-		if w.reached(r) {
-			t.Error("callers would act on old rows")
-		}
+		assert.Equal(t, w.reached(r), false, "callers would act on old rows")
 		stop()
 	}
 	open := make(chan struct{})
 	close(open)
 	r, _ := w.serve(foreign, slow(open))
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
-	if got := w.count(stream); got != 2 {
-		t.Errorf("it counts %d, want the 2 of the present store", got)
-	}
+	assert.Equal(t, w.count(stream), 2, "it counts")
 	s := w.status("it is whole", func(s projections.Status) bool { return s.Outdated == "" && s.Process != "" })
 	if s.Incomplete || s.BuildTo != 0 || s.Events != 2 || s.Process != sessionlock.Process() {
 		t.Errorf("status = %+v", s)
@@ -125,9 +119,7 @@ func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	w.put(store, stream, eventstore.NoStream, things(3))
 	r, stop := w.serve(store, slow(nil))
 	w.status("it is incomplete", func(s projections.Status) bool { return s.Incomplete && s.BuildTo > 0 && s.Built == 0 })
-	if w.reached(r) {
-		t.Error("callers would miss some rows")
-	}
+	assert.Equal(t, w.reached(r), false, "callers would miss some rows")
 	stop()
 	w.status("no process runs it", func(s projections.Status) bool { return s.Process == "" })
 	open := make(chan struct{})
@@ -148,17 +140,13 @@ func TestOlderCheckpoint_settledAtHeadOnly(t *testing.T) {
 	w.lives(store, w.put(store, stream, eventstore.NoStream, things(2)))
 	w.put(store, stream, 1, things(700))
 	r, stop := w.serve(store, slow(nil))
-	if w.reached(r) {
-		t.Error("callers would act on old rows")
-	}
+	assert.Equal(t, w.reached(r), false, "callers would act on old rows")
 	stop()
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
-	if got := w.count(stream); got != 702 {
-		t.Errorf("it counts %d, want 702", got)
-	}
+	assert.Equal(t, w.count(stream), 702, "it counts")
 }
 
 // unsure is a store whose first subscriptions end before their first message.
@@ -240,9 +228,7 @@ func TestRebuild_totalNeverFalls(t *testing.T) {
 		for len(growth) < cap(growth) {
 			growth <- struct{}{}
 		}
-		if err := runner.Rebuild(w.ctx, tally, nil); err != nil {
-			t.Errorf("rebuild: %v", err)
-		}
+		must.OK(t, runner.Rebuild(w.ctx, tally, nil))
 	}
 	close(growth)
 	stop()

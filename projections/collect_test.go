@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 )
 
 // A batch ends when it has enough bytes, even if more events are there already.
@@ -35,10 +36,7 @@ func TestCollectBoundsBytes(t *testing.T) {
 // A connection that Postgres refuses is asked for again soon; anything else is tried less and less often.
 func TestPauseBeforeConnectingAgain(t *testing.T) {
 	t.Parallel()
-	if got := longest(fmt.Errorf("connect: %w", &pgconn.ConnectError{})); got != connectPause {
-		t.Errorf("%s after a refused connection", got)
-	}
-	if got := longest(errors.New("anything")); got != maxPause {
-		t.Errorf("%s after another error", got)
-	}
+	assert.Equal(t, longest(fmt.Errorf("connect: %w", &pgconn.ConnectError{})), connectPause,
+		"after a refused connection")
+	assert.Equal(t, longest(errors.New("anything")), maxPause, "after another error")
 }

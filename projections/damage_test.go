@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
@@ -75,9 +76,7 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 			if got, marked := w.count(stream), w.marked(); got != 1 || (marked == 1) != damage.marks {
 				t.Errorf("count = %d, %d marked", got, marked)
 			}
-			if err := runner.Rebuild(w.ctx, carrying, nil); err != nil {
-				t.Errorf("rebuilt again: %v", err)
-			}
+			must.OK(t, runner.Rebuild(w.ctx, carrying, nil))
 		})
 	}
 }
@@ -142,9 +141,7 @@ func TestProcessManagerWithoutItsTable(t *testing.T) {
 	react()
 	select {
 	case again := <-seen:
-		if again != at {
-			t.Errorf("it saw %s first, want %s", again, at)
-		}
+		assert.Equal(t, again, at, "it saw … first")
 	case <-w.ctx.Done():
 		t.Fatal("it stays away")
 	}
@@ -243,9 +240,7 @@ func TestVerifyNamesRowsThatDiffer(t *testing.T) {
 	if sampled := w.verify(runner, 0); sampled.Rows+sampled.Differing != 0 {
 		t.Errorf("a sample of nothing: %+v", sampled)
 	}
-	if stored := status(); stored.Differing != 3 {
-		t.Errorf("a sample that found nothing replaced what was found: %+v", stored)
-	}
+	assert.Equal(t, status().Differing, 3, "a sample that found nothing replaced what was found")
 	must.OK(t, runner.Rebuild(w.ctx, tally, nil))
 	if stored := status(); stored != nil {
 		t.Errorf("after a rebuild: %+v", stored)

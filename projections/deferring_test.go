@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/eventstore/tail"
 	"carillon/projections"
@@ -144,9 +145,7 @@ func TestDeferred_checkpointWaits(t *testing.T) {
 	w.await(progress, at, laterName) // it has been taken on
 	short, cancel := context.WithTimeout(w.ctx, 1500*time.Millisecond)
 	defer cancel()
-	if progress.AwaitRecorded(short, at, laterName) {
-		t.Error("it counts as recorded")
-	}
+	assert.Equal(t, progress.AwaitRecorded(short, at, laterName), false, "it counts as recorded")
 	if !w.checkpoint(laterName).Before(at) { // a save was due after a second
 		t.Error("the checkpoint is past what is deferred")
 	}
@@ -172,9 +171,7 @@ func TestDeferred_endWaits(t *testing.T) {
 		close(l.let)
 	}()
 	must.OK(t, stop())
-	if w.checkpoint(laterName).Before(at) {
-		t.Error("finished work is not in the checkpoint")
-	}
+	assert.Equal(t, w.checkpoint(laterName).Before(at), false, "finished work is not in the checkpoint")
 	select {
 	case <-l.over:
 	default:
@@ -217,9 +214,7 @@ func TestDeferred_decodeFailureStops(t *testing.T) {
 	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"),
 		laterName)
 	l.fail(fmt.Errorf("%w: another", eventstore.ErrUndecodable))
-	if err := <-ended; !errors.Is(err, eventstore.ErrUndecodable) {
-		t.Errorf("it ended with %v", err)
-	}
+	assert.Is(t, <-ended, eventstore.ErrUndecodable, "it ended with")
 }
 
 // A session that is lost takes what it has deferred with it.
@@ -233,9 +228,7 @@ func TestDeferred_lostSessionCancels(t *testing.T) {
 	<-first.over
 	second := <-made
 	close(second.let)
-	if !progress.AwaitRecorded(w.ctx, at, laterName) {
-		t.Error("it was not done by the next one")
-	}
+	assert.Equal(t, progress.AwaitRecorded(w.ctx, at, laterName), true, "it was not done by the next one")
 }
 
 // A caller in another process waits for the checkpoint: it is saved early for such a caller.
@@ -340,9 +333,7 @@ func TestLinger_readerEndsIt(t *testing.T) {
 	for i := range 20 {
 		last = w.append(stream, eventstore.Revision(i), "thing.happened.v1")
 	}
-	if n := batches() - before; n != 0 {
-		t.Errorf("%d batches while no reader waited", n)
-	}
+	assert.Equal(t, batches()-before, 0, "batches while no reader waited")
 	w.await(here, last, tally.Name)
 
 	elsewhere := projections.NewProgress(w.pool)
@@ -350,9 +341,7 @@ func TestLinger_readerEndsIt(t *testing.T) {
 	for i := range 3 {
 		w.await(elsewhere, w.append(stream, eventstore.Revision(20+i), "thing.happened.v1"), tally.Name)
 	}
-	if n := w.count(stream); n != 24 {
-		t.Errorf("%d events, want 24", n)
-	}
+	assert.Equal(t, w.count(stream), 24, "events")
 }
 
 // listened waits until a process hears what others notify it of.
@@ -422,9 +411,7 @@ func TestLinger_processManager(t *testing.T) {
 		for i := range 10 {
 			last = w.append(stream, eventstore.Revision(10*round+i-1), "thing.happened.v1")
 		}
-		if n := len(seen) - before; n != 0 {
-			t.Errorf("round %d: %d events without a hurry", round, n)
-		}
+		assert.Equal(t, len(seen)-before, 0, "round %d … events without a hurry", round)
 		progress.Hurry(patientName, last)
 		for range 10 {
 			select {

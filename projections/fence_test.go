@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/sessionlock"
 )
@@ -37,13 +39,9 @@ func TestFence_stoppedInATransaction(t *testing.T) {
 	w.endSessions()
 	w.await(second, at, tally.Name)
 	close(goOn)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, stop())
 	w.await(second, w.append(stream, 1, "thing.happened.v1"), tally.Name)
-	if got := w.count(stream); got != 3 {
-		t.Errorf("count = %d, want 3", got)
-	}
+	assert.Equal(t, w.count(stream), 3, "count")
 	holders, err := sessionlock.Holders(w.ctx, w.pool)
 	if err != nil || len(holders) != 1 {
 		t.Errorf("holders of locks: %v, %v", holders, err)

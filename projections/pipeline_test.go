@@ -98,9 +98,7 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"))(t)
 	w.await(progress, w.append(stream, 0, "thing.exploded.v1"), tally.Name)
-	if err := stop(); err != nil {
-		t.Errorf("it ended: %v", err)
-	}
+	must.OK(t, stop())
 	statuses, err := projections.Statuses(w.ctx, w.pool)
 	if err != nil || len(statuses) != 1 || statuses[0].Stopped != "" || exploded.Load() != 1 {
 		t.Errorf("statuses = %+v, %v; projected %d times", statuses, err, exploded.Load())

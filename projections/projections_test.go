@@ -15,6 +15,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/pgtest"
@@ -170,9 +171,7 @@ func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
 	at := w.append(stream, 39, "thing.happened.v1")
 	progress, _ := w.project(tally)
 	w.await(progress, at, tally.Name)
-	if got := w.count(stream); got != 41 {
-		t.Errorf("count = %d, want 41", got)
-	}
+	assert.Equal(t, w.count(stream), 41, "count")
 }
 
 func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
@@ -184,9 +183,7 @@ func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
 	w.await(first, w.append(stream, 0, "thing.happened.v1"), tally.Name)
 	must.OK(t, stopFirst())
 	w.await(second, w.append(stream, 1, "thing.happened.v1"), tally.Name)
-	if got := w.count(stream); got != 3 {
-		t.Errorf("count = %d, want 3", got)
-	}
+	assert.Equal(t, w.count(stream), 3, "count")
 }
 
 func TestLostPostgresSession_resumes(t *testing.T) {
@@ -198,9 +195,7 @@ func TestLostPostgresSession_resumes(t *testing.T) {
 		w.endSessions()
 	}
 	w.await(projections.NewProgress(w.pool), w.append(stream, 4, "thing.happened.v1"), tally.Name)
-	if got := w.count(stream); got != 6 {
-		t.Errorf("count = %d, want 6", got)
-	}
+	assert.Equal(t, w.count(stream), 6, "count")
 }
 
 func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
@@ -214,12 +209,9 @@ func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 		must.OK(t, w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").
 			Scan(&stopped))
 	}
-	if err := stop(); !errors.Is(err, eventstore.ErrUndecodable) {
-		t.Errorf("error = %v, want undecodable", err)
-	}
-	if !strings.Contains(stopped, "thing.exploded.v1") {
-		t.Errorf("stopped = %q, want it to name the event", stopped)
-	}
+	assert.Is(t, stop(), eventstore.ErrUndecodable, "error")
+	assert.Equal(t, strings.Contains(stopped, "thing.exploded.v1"), true,
+		"stopped = %q, want it to name the event", stopped)
 	var commit uint64 // servers may send a checkpoint between two events
 	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").
 		Scan(&commit); err != nil || commit < good.Commit || commit >= bad.Commit {
@@ -316,9 +308,7 @@ func TestRebuild_servesOldUntilSwap(t *testing.T) {
 	must.OK(t, runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }))
 	w.await(progress, <-writing, tally.Name)
 	w.await(progress, happen(), tally.Name)
-	if got := w.count(stream); got != 82 {
-		t.Errorf("count = %d after the rebuild, want 82", got)
-	}
+	assert.Equal(t, w.count(stream), 82, "count … after the rebuild")
 	if reports < 2 {
 		t.Errorf("%d reports of progress", reports)
 	}
@@ -353,9 +343,7 @@ func TestRebuild_failureLeavesOldInPlace(t *testing.T) {
 		t.Error("a rebuild without a context succeeded")
 	}
 	w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)
-	if got := w.count(stream); got != 2 {
-		t.Errorf("count = %d, want 2", got)
-	}
+	assert.Equal(t, w.count(stream), 2, "count")
 }
 
 // rememberingName is the name of the process manager that tests watch.

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/projecttest"
@@ -136,9 +137,7 @@ func TestAuditState_anyTime(t *testing.T) {
 		t.Errorf("after the overlap: %+v", state.Secrets)
 	}
 	// This node's clock may be behind the one that recorded the last change.
-	if state := query.AuditStateNow(history, day(4.9)); state.Status != "deleted" {
-		t.Errorf("now: %+v", state)
-	}
+	assert.Equal(t, query.AuditStateNow(history, day(4.9)).Status, "deleted", "now")
 }
 
 // TestAuditState_outOfOrder: an automatic disabling takes effect when its cause was recorded, possibly before a
@@ -156,9 +155,8 @@ func TestAuditState_outOfOrder(t *testing.T) {
 		destination.AutoDisabled{Reason: "410", At: auditNoon.Add(4 * time.Second)},
 	)
 	for seconds, want := range map[int]string{0: "enabled", 1: "disabled", 4: "disabled", 5: "auto_disabled"} {
-		if got := query.AuditStateAt(history, auditNoon.Add(time.Duration(seconds)*time.Second)).Status; got != want {
-			t.Errorf("after %d s: %s, want %s", seconds, got, want)
-		}
+		assert.Equal(t, query.AuditStateAt(history, auditNoon.Add(time.Duration(seconds)*time.Second)).Status, want,
+			"after %d s", seconds)
 	}
 }
 
@@ -258,9 +256,8 @@ func TestAuditEntries_longHistory(t *testing.T) {
 	if !errors.Is(err, enough) || !slices.Equal(seen, []int64{1998, 1999, 2000}) {
 		t.Errorf("seen %v, %v", seen, err)
 	}
-	if _, err := queries.Audit(t.Context(), uuid.New()); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("history of a missing destination: %v", err)
-	}
+	assert.Is(t, assert.Err(queries.Audit(t.Context(), uuid.New())), query.ErrNotFound,
+		"history of a missing destination")
 }
 
 func TestAudit_actorAndReason(t *testing.T) {
@@ -295,9 +292,7 @@ func TestAudit_actorAndReason(t *testing.T) {
 		CausationID:   &causation,
 		Detail:        query.AuditDetail{Status: "disabled"},
 	}}
-	if diff := cmp.Diff(want, history); diff != "" {
-		t.Errorf("history (-want +got):\n%s", diff)
-	}
+	assert.Same(t, history, want)
 }
 
 // audited returns queries of an empty audit trail.

@@ -3,7 +3,6 @@ package query_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore/instant"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/projecttest"
@@ -109,15 +109,11 @@ func TestDelivery(t *testing.T) {
 			want.WaitsFor = &want.Waits.For
 		}
 		got := must.Get(d.Delivery(t.Context(), acme, id, now))(t)
-		if diff := gocmp.Diff(want, got, utc); diff != "" {
-			t.Errorf("detail (-want +got):\n%s", diff)
-		}
+		assert.Equal(t, gocmp.Diff(want, got, utc), "", "detail (-want +got):")
 		row := want.Delivery
 		row.Event.ID = uuid.Nil
 		page, total, err := d.Deliveries(t.Context(), acme, hook, query.DeliveryFilter{Limit: 10}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if diff := gocmp.Diff([]query.Delivery{row}, page, utc); diff != "" || total != 1 {
 			t.Errorf("list of %d (-want +got):\n%s", total, diff)
 		}
@@ -185,21 +181,18 @@ func TestDelivery(t *testing.T) {
 	want.LastAttempt, want.Attempts = &second, []query.Attempt{first, withBody}
 	wants(next)
 
-	if _, err := d.Delivery(t.Context(), rival, id, midday); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("another organization: error = %v, want ErrNotFound", err)
-	}
-	if _, err := d.Delivery(t.Context(), acme, event, midday); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("no such delivery: error = %v, want ErrNotFound", err)
-	}
+	assert.Is(t, assert.Err(d.Delivery(t.Context(), rival, id, midday)), query.ErrNotFound,
+		"another organization: error")
+	assert.Is(t, assert.Err(d.Delivery(t.Context(), acme, event, midday)), query.ErrNotFound,
+		"no such delivery: error")
 	if page, total, err := d.Deliveries(t.Context(), rival, hook, query.DeliveryFilter{Limit: 10}, midday); err != nil ||
 		total != 0 || len(page) != 0 {
 		t.Errorf("another organization sees %d of %d (%v), want none", len(page), total, err)
 	}
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday})
 	d.Project()
-	if _, err := d.Delivery(t.Context(), acme, id, midday); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("its destination was deleted: error = %v, want ErrNotFound", err)
-	}
+	assert.Is(t, assert.Err(d.Delivery(t.Context(), acme, id, midday)), query.ErrNotFound,
+		"its destination was deleted: error")
 }
 
 // TestDeliveries_matchesPlainFilter compares the list, which counts and skips whole days by their tallies, with one
@@ -393,7 +386,5 @@ func TestOrphanedDeliveries(t *testing.T) {
 	byID := func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	assert.Slices(t, got, want, "got")
 }

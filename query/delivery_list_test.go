@@ -107,9 +107,7 @@ func TestDeliveries_busyDay(t *testing.T) {
 			c.filter.Offset, c.filter.Limit = offset, 50
 			want, wantTotal := d.plainPage(t, c.destination, c.condition, offset, c.filter.Limit)
 			page, total, err := d.Deliveries(t.Context(), acme, c.destination, c.filter, midday)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got := make([]uuid.UUID, len(page))
 			for i := range page {
 				got[i] = page[i].ID

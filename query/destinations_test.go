@@ -1,7 +1,6 @@
 package query_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/subscription"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/deliveries"
@@ -166,14 +166,12 @@ func TestDestination(t *testing.T) {
 		t.Errorf("after the overlap: secrets are %v (%v), want the newest alone", got.Secrets, err)
 	}
 	for _, ref := range []string{hook.String(), "crm"} {
-		if _, err := d.Destination(t.Context(), rival, ref, midday); !errors.Is(err, query.ErrNotFound) {
-			t.Errorf("another organization by %s: error = %v, want ErrNotFound", ref, err)
-		}
+		assert.Is(t, assert.Err(d.Destination(t.Context(), rival, ref, midday)), query.ErrNotFound,
+			"another organization by %s: error", ref)
 	}
 	for _, ref := range []string{other.String(), "billing", "", "urn:uuid:" + hook.String()} {
-		if _, err := d.Destination(t.Context(), acme, ref, midday); !errors.Is(err, query.ErrNotFound) {
-			t.Errorf("by %q: error = %v, want ErrNotFound", ref, err)
-		}
+		assert.Is(t, assert.Err(d.Destination(t.Context(), acme, ref, midday)), query.ErrNotFound,
+			"by %q: error", ref)
 	}
 }
 
@@ -188,9 +186,7 @@ func TestDestinations(t *testing.T) {
 	list := func(organization uuid.UUID, limit, offset int) string {
 		t.Helper()
 		page, total, err := d.Destinations(t.Context(), organization, midday, limit, offset)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text := fmt.Sprintf("%d:", total)
 		for _, found := range page {
 			text += fmt.Sprintf(" %s/%d", found.ExternalID, len(found.Secrets))
@@ -204,9 +200,7 @@ func TestDestinations(t *testing.T) {
 		"1: n0/1":                     list(rival, 50, 0),
 		"0:":                          list(uuid.New(), 50, 0),
 	} {
-		if got != want {
-			t.Errorf("list is %q, want %q", got, want)
-		}
+		assert.Equal(t, got, want, "list")
 	}
 }
 
@@ -250,12 +244,10 @@ func TestSubscriptions(t *testing.T) {
 		if diff := cmp.Diff(want, got, utc); diff != "" {
 			t.Errorf("by %s (-want +got):\n%s", ref, diff)
 		}
-		if _, err := d.Subscription(t.Context(), acme, other, ref); !errors.Is(err, query.ErrNotFound) {
-			t.Errorf("of another destination by %s: error = %v, want ErrNotFound", ref, err)
-		}
-		if _, err := d.Subscription(t.Context(), rival, hook, ref); !errors.Is(err, query.ErrNotFound) {
-			t.Errorf("of another organization by %s: error = %v, want ErrNotFound", ref, err)
-		}
+		assert.Is(t, assert.Err(d.Subscription(t.Context(), acme, other, ref)), query.ErrNotFound,
+			"of another destination by %s: error", ref)
+		assert.Is(t, assert.Err(d.Subscription(t.Context(), rival, hook, ref)), query.ErrNotFound,
+			"of another organization by %s: error", ref)
 	}
 	page, total, err := d.Subscriptions(t.Context(), acme, hook, 2, 0)
 	if err != nil || total != 3 || len(page) != 2 || page[0].ID != ids[2] || page[1].ID != ids[1] {
@@ -349,9 +341,7 @@ func TestFindDestinations(t *testing.T) {
 				Limit:  1,
 				Offset: offset,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var names []string
 			for _, one := range found {
 				names = append(names, one.Name)

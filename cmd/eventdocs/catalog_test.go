@@ -25,6 +25,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/aggregates/subscription"
 	"carillon/aggregates/treehead"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -68,13 +69,9 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 		names = append(names, list...)
 	}
 	for _, name := range names {
-		if !strings.Contains(string(page), "\n### "+name+"\n") {
-			t.Errorf("%s is missing", name)
-		}
+		assert.Equal(t, strings.Contains(string(page), "\n### "+name+"\n"), true, "%s is missing", name)
 	}
-	if got := strings.Count(string(page), "\n### "); got != len(names) {
-		t.Errorf("%d events on the page, the codecs know %d", got, len(names))
-	}
+	assert.Equal(t, strings.Count(string(page), "\n### "), len(names), "events on the page, the codecs know")
 }
 
 func TestFieldsOfEmbeddedAndInnerStructsAreListed(t *testing.T) {
@@ -112,9 +109,7 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{Category: "thing"}
 		"| `parts[].name` | string |", "| `parts[].inner` | object, optional |",
 		"```text\n(none) ──Make──▶ made\n```", "\"at\": \"2026-11-21T12:00:00Z\"",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
-		}
+		assert.Equal(t, strings.Contains(page, want), true, "the page lacks %q", want)
 	}
 }
 

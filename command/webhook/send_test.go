@@ -194,7 +194,7 @@ func TestSendJudgesStatus(t *testing.T) {
 			Duration:      result.Duration,
 			Kept:          true,
 		}
-		assert.Equal(t, (result.Headers == ""), test.reason == "", "%d: headers %q", test.code, result.Headers)
+		assert.Equal(t, result.Headers == "", test.reason == "", "%d: headers %q", test.code, result.Headers)
 		want.Headers = result.Headers
 		if diff := cmp.Diff(want, result); diff != "" {
 			t.Errorf("%d: %s", test.code, diff)

@@ -177,7 +177,7 @@ func TestSizesOfAppends(t *testing.T) {
 			ExpectedRevision: esdb.NoStream{},
 			Deadline:         &long,
 		}, c.list...)
-		assert.Equal(t, (err == nil), c.fits, "%s: %v", name, err)
+		assert.Equal(t, err == nil, c.fits, "%s: %v", name, err)
 	}
 	again := serve(t, node.Config{Dir: "node", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 	report, err := again.Verify(t.Context(), nil)

@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 	"carillon/eventstore/instant"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/projecttest"
@@ -75,14 +75,12 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 		var members map[string]any
 		must.OK(t, json.Unmarshal(e.Detail, &members))
 		for name := range members {
-			if !strings.Contains(" "+strings.Join(known, " ")+" ", " "+name+" ") {
-				t.Errorf("%s shows %s: %s", e.Type, name, e.Detail)
-			}
+			assert.Equal(t, strings.Contains(" "+strings.Join(known, " ")+" ", " "+name+" "), true,
+				"%s shows %s: %s", e.Type, name, e.Detail)
 		}
 		for _, secret := range []string{"ZGlnZXN0", "c2VhbGVk", "BEGIN CERT"} { // digest, sealed
-			if strings.Contains(string(e.Detail), secret) {
-				t.Errorf("%s shows a secret: %s", e.Type, e.Detail)
-			}
+			assert.Equal(t, strings.Contains(string(e.Detail), secret), false,
+				"%s shows a secret: %s", e.Type, e.Detail)
 		}
 		return nil
 	})
@@ -125,9 +123,7 @@ func TestDescribe(t *testing.T) {
 			Detail: []byte(`{"expiresAt":"2026-11-21T12:00:00Z"}`),
 		},
 	} {
-		if got := audit.Describe(e, audit.Thing(e), instant.Text); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		assert.Equal(t, audit.Describe(e, audit.Thing(e), instant.Text), want, "Describe")
 	}
 }
 
@@ -178,9 +174,7 @@ func TestRecordByThing(t *testing.T) {
 	types := func(f query.EntryFilter) (got []string) {
 		must.OK(t, q.EachRecordEntry(t.Context(), f, func(e query.RecordEntry) error {
 			got = append(got, e.Type)
-			if e.Thing != of[e.Type] {
-				t.Errorf("%+v: %s is of %s %s", f, e.Type, e.Kind, e.Thing)
-			}
+			assert.Equal(t, e.Thing, of[e.Type], "%+v: %s is of %s", f, e.Type, e.Kind)
 			if name, known := map[string]string{"organization": "Town hall", "key": "press"}[e.Kind]; known &&
 				(e.Name == nil || *e.Name != name) {
 				t.Errorf("%s of %s is named %v, want %s", e.Type, e.Kind, e.Name, name)
@@ -228,9 +222,7 @@ func TestChangesNameHeaders(t *testing.T) {
 	for _, tt := range tests {
 		before := query.AuditDetail{HasHeaders: tt.before != nil, Headers: tt.before}
 		after := query.AuditDetail{HasHeaders: tt.after != nil, Headers: tt.after}
-		if got := strings.Join(audit.Changes(before, after), "; "); got != tt.want {
-			t.Errorf("%v to %v: %q, want %q", tt.before, tt.after, got, tt.want)
-		}
+		assert.Equal(t, strings.Join(audit.Changes(before, after), "; "), tt.want, "%v to %v", tt.before, tt.after)
 	}
 }
 
@@ -314,9 +306,7 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 		`destination.auto-disabled.v1 {"status": "auto_disabled", "statusReason": "100 consecutive failures"}`,
 		`destination.deleted.v1 {"status": "deleted"}`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("entries (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, want)
 	const old = 2 // names that nothing is stored under any more
 	if len(want)+old != len(destination.Events.Names()) {
 		t.Errorf("the life has %d events, a destination knows %d: describe the new one", len(want),
@@ -337,7 +327,5 @@ func TestUnreadableMetadataStops(t *testing.T) {
 		Data:     []byte(`{"at":"2026-11-21T12:00:00Z"}`),
 		Metadata: []byte("torn"),
 	})
-	if !errors.Is(err, eventstore.ErrUndecodable) {
-		t.Errorf("error = %v, want one that is ErrUndecodable", err)
-	}
+	assert.Is(t, err, eventstore.ErrUndecodable, "error")
 }

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/auditor"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/projecttest"
@@ -80,7 +80,5 @@ func TestTokens(t *testing.T) {
 			RevokedAt: &expiry,
 		}},
 	}
-	if diff := cmp.Diff(want, list); diff != "" {
-		t.Errorf("tokens (-want +got):\n%s", diff)
-	}
+	assert.Same(t, list, want)
 }

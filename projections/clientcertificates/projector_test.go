@@ -1,7 +1,6 @@
 package clientcertificates_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/clientcertificate"
+	"carillon/eventstore/storetest/assert"
 	"carillon/projections/clientcertificates"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -69,9 +69,7 @@ func TestEachOrganizationShowsOne(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := queries.ClientCertificate(t.Context(), gone); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("a removed one: %v", err)
-	}
+	assert.Is(t, assert.Err(queries.ClientCertificate(t.Context(), gone)), query.ErrNotFound, "a removed one")
 	list, total, err := queries.ExpiringCertificates(t.Context(), noon.AddDate(0, 0, 41), 1)
 	if diff := cmp.Diff([]query.ExpiringCertificate{{
 		Organization: theirs,

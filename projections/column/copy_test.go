@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/column"
 	"carillon/projections/pgtest"
@@ -60,27 +60,19 @@ func TestCopyWritesWhatInsertDoes(t *testing.T) {
 		column.Insert("inserted", kinds...).Queue(batch, rows)
 		return tx.SendBatch(t.Context(), batch).Close()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dump := func(table string) (text []string) {
 		t.Helper()
 		rows, err := pool.Query(t.Context(), "SELECT "+table+"::text FROM "+table+" ORDER BY number")
 		if err == nil {
 			text, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return text
 	}
 	got := dump("copied")
-	if diff := cmp.Diff(dump("inserted"), got); diff != "" {
-		t.Errorf("inserted (-), copied (+):\n%s", diff)
-	}
-	if len(got) != len(rows) {
-		t.Errorf("%d rows, want %d", len(got), len(rows))
-	}
+	assert.Same(t, got, dump("inserted"))
+	assert.Equal(t, len(got), len(rows), "rows")
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		return column.Copy("nowhere", kinds...).Run(t.Context(), tx, rows)
 	})

@@ -1,14 +1,13 @@
 package feeds_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/projecttest"
@@ -72,17 +71,13 @@ func TestFeedAsItChanges(t *testing.T) {
 
 	record(log, id, feed.Deleted{At: at})
 	log.Project()
-	if _, err := queries.Feed(t.Context(), org, id); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("a deleted feed: %v, want not found", err)
-	}
+	assert.Is(t, assert.Err(queries.Feed(t.Context(), org, id)), query.ErrNotFound, "a deleted feed")
 }
 
 func expectFeed(t *testing.T, queries *query.Queries, want query.Feed) {
 	t.Helper()
 	got := must.Get(queries.Feed(t.Context(), org, want.ID))(t)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("feed (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, want)
 }
 
 func TestReadersOfFeeds(t *testing.T) {
@@ -113,9 +108,7 @@ func TestReadersOfFeeds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			listed := map[uuid.UUID]bool{}
 			for f, err := range queries.Feeds(t.Context(), tt.organization) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				listed[f.ID] = true
 			}
 			for _, id := range []uuid.UUID{own, shared, gone, news} {
@@ -140,9 +133,8 @@ func TestReadersOfFeeds(t *testing.T) {
 		{org, "event", own, true}, {reader, "event", own, false}, {reader, "event", shared, true},
 		{org, "event", uuid.New(), false},
 	} {
-		if got, err := queries.Readable(t.Context(), tt.organization, tt.feedType, tt.id); err != nil || got != tt.want {
-			t.Errorf("readable(%+v) = %t, %v", tt, got, err)
-		}
+		assert.Equal(t, must.Get(queries.Readable(t.Context(), tt.organization, tt.feedType, tt.id))(t), tt.want,
+			"readable(%+v)", tt)
 	}
 }
 
@@ -177,9 +169,7 @@ func TestAssociations(t *testing.T) {
 	}
 	log.Project()
 	expectAssociations(t, queries, id, first, second)
-	if _, err := queries.Associations(t.Context(), other, id); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("another's feed: %v, want not found", err)
-	}
+	assert.Is(t, assert.Err(queries.Associations(t.Context(), other, id)), query.ErrNotFound, "another's feed")
 	record(log, id, feed.SourceDetached{AssociationID: first.ID, SourceID: first.SourceID, At: noon})
 	log.Project()
 	expectAssociations(t, queries, id, second)
@@ -189,7 +179,5 @@ func TestAssociations(t *testing.T) {
 func expectAssociations(t *testing.T, queries *query.Queries, id uuid.UUID, want ...query.Association) {
 	t.Helper()
 	got := must.Get(queries.Associations(t.Context(), org, id))(t)
-	if diff := cmp.Diff(append([]query.Association{}, want...), got); diff != "" {
-		t.Errorf("associations (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, append([]query.Association{}, want...))
 }

@@ -1,7 +1,6 @@
 package items_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/projections/projecttest"
@@ -50,9 +50,7 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 		page := must.Get(f.Items(t.Context(), org, f.feed, in))(t)
 		for _, want := range []string{`"title":"` + title + `"`, `"description":"` + description + `"`,
 			`"source":{"type":"site","url":"` + from + `"}`} {
-			if !strings.Contains(string(page.Items), want) {
-				t.Errorf("no %s in %s", want, page.Items)
-			}
+			assert.Equal(t, strings.Contains(string(page.Items), want), true, "no %s in %s", want, page.Items)
 		}
 	}
 	observe(post, happening.FromPost, "post", "a long description by the post")
@@ -95,9 +93,8 @@ func TestDetach(t *testing.T) {
 	f.onFeed(f.feed, feed.SourceDetached{SourceID: f.source, At: now})
 	f.Project()
 	f.expect(usual(), 1, "elsewhere too") // at once, before the removal is recorded
-	if _, err := f.Item(t.Context(), org, f.feed, only, false, now); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("item of a detached source: %v, want not found", err)
-	}
+	assert.Is(t, assert.Err(f.Item(t.Context(), org, f.feed, only, false, now)), query.ErrNotFound,
+		"item of a detached source")
 	f.onItem(only, item.Removed{FeedID: f.feed, At: now})
 	f.Project()
 	f.expect(usual(), 1, "elsewhere too")
@@ -157,15 +154,11 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 		`"organization": "` + org.String(),
 		`"rating": "positive"`, `"comment": "good"`, `"given_at": "2026-11-21T12:00:00`,
 	} {
-		if !strings.Contains(rows, field) {
-			t.Errorf("feedback: %s, want %s", rows, field)
-		}
+		assert.Equal(t, strings.Contains(rows, field), true, "feedback: %s, want %s", rows, field)
 	}
 	f.onFeed(f.feed, feed.Deleted{At: now})
 	f.Project()
-	if _, err := f.Items(t.Context(), org, f.feed, usual()); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("items of a deleted feed: %v, want not found", err)
-	}
+	assert.Is(t, assert.Err(f.Items(t.Context(), org, f.feed, usual())), query.ErrNotFound, "items of a deleted feed")
 	for _, table := range []string{"items.items", "items.occurrences", "items.attachments", "items.feedback",
 		"items.feeds", "items.wanted"} {
 		f.Holds(table)
@@ -255,10 +248,7 @@ func TestRetired(t *testing.T) {
 			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
 		}
 	}
-	if diff := cmp.Diff(projecttest.Placeless(whole),
-		projecttest.Placeless(retiring(t, true).Dump(retiredTables...))); diff != "" {
-		t.Errorf("from a log that has lost them (-whole +lost):\n%s", diff)
-	}
+	assert.Same(t, projecttest.Placeless(retiring(t, true).Dump(retiredTables...)), projecttest.Placeless(whole))
 }
 
 // The happenings that have ended are found in the order of their ends.

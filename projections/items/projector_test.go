@@ -2,7 +2,6 @@ package items_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/projecttest"
@@ -173,16 +174,11 @@ type shownOccurrence struct {
 
 func (f fixture) list(in query.ItemsQuery) (list []shownItem, total int) {
 	f.t.Helper()
-	page, err := f.Items(f.t.Context(), org, f.feed, in)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	page := must.Get(f.Items(f.t.Context(), org, f.feed, in))(f.t)
 	if err := json.Unmarshal(page.Items, &list); err != nil {
 		f.t.Fatalf("%v: %s", err, page.Items)
 	}
-	if page.Count != len(list) {
-		f.t.Errorf("count %d for %d items", page.Count, len(list))
-	}
+	assert.Equal(f.t, page.Count, len(list), "count … for items")
 	return list, page.Total
 }
 
@@ -206,12 +202,8 @@ func TestReadersOfItems(t *testing.T) {
 	f.onFeed(elsewhere, created(feed.Settings{Name: "F2", Description: "D"}))
 	f.Project()
 	for _, who := range []uuid.UUID{org, reader} {
-		if page, err := f.Items(t.Context(), who, f.feed, usual()); err != nil || page.Count != 1 {
-			t.Errorf("count %d, %v", page.Count, err)
-		}
-		if _, err := f.Item(t.Context(), who, f.feed, id, false, now); err != nil {
-			t.Error(err)
-		}
+		assert.Equal(t, must.Get(f.Items(t.Context(), who, f.feed, usual()))(t).Count, 1, "count")
+		must.Get(f.Item(t.Context(), who, f.feed, id, false, now))(t)
 	}
 	if page, err := f.Items(t.Context(), org, elsewhere, usual()); err != nil || string(page.Items) != "[]" ||
 		page.Total != 0 {
@@ -221,9 +213,8 @@ func TestReadersOfItems(t *testing.T) {
 		"another organization": {uuid.New(), f.feed, id}, "unknown feed": {org, uuid.New(), id},
 		"item of another feed": {org, elsewhere, id}, "unknown item": {org, f.feed, uuid.New()},
 	} {
-		if _, err := f.Item(t.Context(), tt.who, tt.feed, tt.item, false, now); !errors.Is(err, query.ErrNotFound) {
-			t.Errorf("%s: item: %v, want not found", name, err)
-		}
+		assert.Is(t, assert.Err(f.Item(t.Context(), tt.who, tt.feed, tt.item, false, now)), query.ErrNotFound,
+			"%s: item", name)
 		if _, err := f.Items(t.Context(), tt.who, tt.feed, usual()); (tt.feed == elsewhere || tt.item != id) != (err == nil) {
 			t.Errorf("%s: items: %v", name, err)
 		}

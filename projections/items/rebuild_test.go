@@ -19,6 +19,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/items"
@@ -41,9 +42,7 @@ func (f fixture) store() eventstore.Store {
 		if e.Revision == 0 {
 			expected = eventstore.NoStream
 		}
-		if _, err := store.Append(f.t.Context(), e.Stream, expected, proposed); err != nil {
-			f.t.Fatal(err)
-		}
+		must.Get(store.Append(f.t.Context(), e.Stream, expected, proposed))(f.t)
 	}
 	return store
 }
@@ -52,13 +51,9 @@ func (f fixture) store() eventstore.Store {
 func (f fixture) runner(store eventstore.Store) *projections.Runner {
 	f.t.Helper()
 	for _, schema := range []string{"items", "feeds"} {
-		if _, err := f.Pool.Exec(f.t.Context(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"); err != nil {
-			f.t.Fatal(err)
-		}
+		must.Get(f.Pool.Exec(f.t.Context(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"))(f.t)
 	}
-	if err := projections.Migrate(f.t.Context(), f.Pool); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, projections.Migrate(f.t.Context(), f.Pool))
 	return &projections.Runner{
 		Pool:     f.Pool,
 		Locks:    pgtest.Locks(f.t, f.Pool),
@@ -79,9 +74,7 @@ func (f fixture) project(r *projections.Runner) {
 		err = errors.New("the head was not reached")
 	}
 	stop()
-	if err := errors.Join(err, <-ended); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, errors.Join(err, <-ended))
 }
 
 var sentences = []string{
@@ -213,15 +206,9 @@ func without(list []uuid.UUID, one uuid.UUID) (left []uuid.UUID) {
 // tables' indexes.
 func (f fixture) everythingOf() string {
 	f.t.Helper()
-	rows, err := f.Pool.Query(f.t.Context(), "SELECT indexdef FROM pg_indexes WHERE schemaname = 'items' "+
-		"ORDER BY indexname")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	indexes, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	rows := must.Get(f.Pool.Query(f.t.Context(), "SELECT indexdef FROM pg_indexes WHERE schemaname = 'items' "+
+		"ORDER BY indexname"))(f.t)
+	indexes := must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(f.t)
 	return strings.Join(indexes, "\n") + "\n" +
 		projecttest.Placeless(f.Dump(append([]string{"items.merged", "(SELECT feed_id FROM items.feeds)"}, tables...)...))
 }
@@ -235,9 +222,7 @@ func TestRebuild_equalsLive(t *testing.T) {
 		f.ProjectInBatches(items.ReadModel, 1, 7, 20, 60)
 		live := f.everythingOf()
 		for _, table := range append([]string{"items.merged"}, tables...) {
-			if strings.Contains(live, "# "+table+"\n#") {
-				t.Errorf("seed %d has nothing in %s", seed, table)
-			}
+			assert.Equal(t, strings.Contains(live, "# "+table+"\n#"), false, "seed %d has nothing in %s", seed, table)
 		}
 		runner := f.runner(f.store())
 		f.project(runner)

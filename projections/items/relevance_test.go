@@ -14,6 +14,8 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/query"
 )
@@ -120,19 +122,14 @@ func TestRelevance(t *testing.T) {
 	if len(got["name says none"]) != len(programme) {
 		t.Errorf("not all are scored: %v", got["name says none"])
 	}
-	text, err := json.MarshalIndent(got, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(got, "", "  "))(t)
 	aggregatetest.GoldenFile(t, "relevance.json", text)
 
 	in := usual()
 	in.Legacy = true
 	off := f
 	off.Queries = &query.Queries{Pool: f.Pool, WithoutRelevance: true}
-	if scores := off.scores(t, feeds["english"]); len(scores) != 0 {
-		t.Errorf("switched off: %v", scores)
-	}
+	assert.Equal(t, len(off.scores(t, feeds["english"])), 0, "switched off")
 	page, err := f.Items(t.Context(), org, feeds["english"], in)
 	if err != nil || strings.Contains(string(page.Items), "relevance") {
 		t.Errorf("legacy shape: %s, %v", page.Items, err)
@@ -161,9 +158,7 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 			want bool
 		}{{mine, mineWant}, {theirs, theirsWant}} {
 			for title, score := range f.scores(t, tt.feed) {
-				if (score > 0) != tt.want {
-					t.Errorf("%s: %q scores %v", what, title, score)
-				}
+				assert.Equal(t, score > 0, tt.want, "%s: %q scores %v", what, title, score)
 			}
 		}
 	}
@@ -176,9 +171,7 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 	expect("the item is revised", true, false)
 	f.onFeed(mine, feed.Revised{Settings: named("The", "of"), At: now})
 	f.Project()
-	if scores := f.scores(t, mine); len(scores) != 0 {
-		t.Errorf("scored by stop words alone: %v", scores)
-	}
+	assert.Equal(t, len(f.scores(t, mine)), 0, "scored by stop words alone")
 	f.onFeed(mine, feed.Revised{Settings: named("Theatre", "Plays"), At: now})
 	expect("described once more", true, false)
 	whole := f.Dump(tables...)
@@ -245,9 +238,7 @@ func TestRelevanceOfOneItem(t *testing.T) {
 	f.addTo(feedID, id, now)
 	f.Project()
 	single, err := f.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got struct{ RelevanceScore float64 }
 	if err := json.Unmarshal(single, &got); err != nil || got.RelevanceScore == 0 ||
 		got.RelevanceScore != f.scores(t, feedID)["Jazz"] {

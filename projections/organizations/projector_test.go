@@ -1,7 +1,6 @@
 package organizations_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -55,9 +56,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("key = %+v, %v", key, err)
 	}
 	for id, at := range map[string]time.Time{"anHour00": expiry, "revoked0": noon, "nobodys0": noon, "": noon} {
-		if _, err := find(t, queries, id, at); !errors.Is(err, query.ErrNotFound) {
-			t.Errorf("key %q at %s: %v, want not found", id, at, err)
-		}
+		assert.Is(t, assert.Err(find(t, queries, id, at)), query.ErrNotFound, "key %q at %s", id, at)
 	}
 	list, err := queries.Organizations(t.Context())
 	if err != nil || len(list) != 1 || list[0].ID != org || list[0].Name != "Town hall" {
@@ -81,9 +80,7 @@ func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	}
 	record(log, second, organization.KeyRevoked{KeyID: "sameSame", At: noon})
 	log.Project()
-	if key, err := find(t, queries, "sameSame", noon); err != nil || key.Organization != first {
-		t.Errorf("key = %+v, %v", key, err)
-	}
+	assert.Equal(t, must.Get(find(t, queries, "sameSame", noon))(t).Organization, first, "key")
 }
 
 // find is the one key with an id, or query.ErrNotFound.

@@ -32,6 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/sessionlock"
 )
 
@@ -118,20 +119,12 @@ func URL(t testing.TB) string {
 
 func newDatabase(t testing.TB, template string) string {
 	t.Helper()
-	server, err := shared()
-	if err != nil {
-		t.Fatalf("pgtest: start postgres: %v", err)
-	}
+	server := must.Get(shared())(t)
 	ctx, name := context.WithoutCancel(t.Context()), newName()
-	address, err := server.create(ctx, name, template)
-	if err != nil {
-		t.Fatalf("pgtest: make a database: %v", err)
-	}
+	address := must.Get(server.create(ctx, name, template))(t)
 	t.Cleanup(func() {
 		// Postgres looks at ten times a second whether the last session is gone, unless that ended before it looks first.
-		if err := server.execute(ctx, terminate(name), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Errorf("pgtest: drop the database of the test: %v", err)
-		}
+		must.OK(t, server.execute(ctx, terminate(name), "DROP DATABASE "+name+" WITH (FORCE)"))
 	})
 	return address
 }
@@ -162,15 +155,9 @@ func Locks(t testing.TB, pool *pgxpool.Pool) *sessionlock.Locks {
 // open connects lazily, so that it works while the server is down.
 func open(t testing.TB, address string) *pgxpool.Pool {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		t.Fatalf("pgtest: the address of the database: %v", err)
-	}
+	cfg := must.Get(pgxpool.ParseConfig(address))(t)
 	cfg.MaxConns = poolSize
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), cfg)
-	if err != nil {
-		t.Fatalf("pgtest: open a pool: %v", err)
-	}
+	pool := must.Get(pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), cfg))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

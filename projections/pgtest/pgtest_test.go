@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -71,9 +72,7 @@ func TestNothingIsLeft(t *testing.T) {
 					must.OK(t, cmd.Process.Kill())
 				}
 			}
-			if err := cmd.Wait(); (err == nil) != (how == "pass") {
-				t.Errorf("the helper ended with %v", err)
-			}
+			assert.Equal(t, cmd.Wait() == nil, how == "pass", "the helper ended with")
 			if data == "" {
 				t.Fatal("the helper had no server")
 			}
@@ -113,9 +112,7 @@ func TestLeakOptionsPassOverTheServer(t *testing.T) {
 	pool := pgtest.Pool(t)
 	must.OK(t, pool.Ping(t.Context()))
 	pool.Close()
-	if err := goleak.Find(pgtest.LeakOptions()...); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, goleak.Find(pgtest.LeakOptions()...))
 }
 
 // The address of a run's server is part of what Go knows of a test's inputs.

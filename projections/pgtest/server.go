@@ -19,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 	"carillon/projections/postgres"
 )
@@ -154,10 +155,7 @@ type Server struct {
 // some 100 ms and 40 MB of disk: for fault tests only.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	srv, err := start(t.Context(), "")
-	if err != nil {
-		t.Fatalf("pgtest: start postgres: %v", err)
-	}
+	srv := must.Get(start(t.Context(), ""))(t)
 	s := &Server{
 		t:    t,
 		url:  srv.URL(),
@@ -170,9 +168,7 @@ func NewServer(t testing.TB) *Server {
 		}
 		s.Stop()
 		for _, dir := range s.dirs {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Errorf("pgtest: remove the test server: %v", err)
-			}
+			must.OK(t, os.RemoveAll(dir))
 		}
 	})
 	return s
@@ -194,9 +190,7 @@ func (s *Server) Kill() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.srv.Kill(); err != nil {
-		s.t.Errorf("pgtest: kill postgres: %v", err)
-	}
+	must.OK(s.t, s.srv.Kill())
 	s.killed = true
 }
 
@@ -207,9 +201,7 @@ func (s *Server) Stop() {
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
 	defer cancel()
-	if err := s.srv.Stop(ctx); err != nil {
-		s.t.Errorf("pgtest: stop postgres: %v", err)
-	}
+	must.OK(s.t, s.srv.Stop(ctx))
 }
 
 // Restart starts the server again on the same data and at the same address, and returns when it accepts connections. A
@@ -218,14 +210,9 @@ func (s *Server) Restart() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.srv.Kill(); err != nil {
-		s.t.Errorf("pgtest: kill postgres: %v", err)
-	}
+	must.OK(s.t, s.srv.Kill())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
 	defer cancel()
-	srv, err := start(ctx, s.dirs[0])
-	if err != nil {
-		s.t.Fatalf("pgtest: restart postgres: %v", err)
-	}
+	srv := must.Get(start(ctx, s.dirs[0]))(s.t)
 	s.srv, s.killed = srv, false
 }

@@ -37,9 +37,7 @@ func UsageOf(ctx context.Context, tb testing.TB, pool *pgxpool.Pool) Usage {
 func (u Usage) Process() time.Duration {
 	u.tb.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		u.tb.Fatal(err)
-	}
+	must.OK(u.tb, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -55,9 +56,7 @@ func TestPick(t *testing.T) {
 		{"nothing there", []string{empty}, 0, 0, []string{empty + ": no postgres"}},
 	} {
 		got, err := pick(t.Context(), run, c.dirs, []string{"PATH: no postgres"}, c.want)
-		if got.Major != c.major {
-			t.Errorf("%s: %+v, %v", c.name, got, err)
-		}
+		assert.Equal(t, got.Major, c.major, "%s: %+v, %v", c.name, got, err)
 		if c.major != 0 {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -69,9 +68,8 @@ func TestPick(t *testing.T) {
 			continue
 		}
 		for _, part := range append(c.says, "PATH: no postgres") {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: the error does not say %q:\n%v", c.name, part, err)
-			}
+			assert.Equal(t, strings.Contains(err.Error(), part), true,
+				"%s: the error does not say %q: %v", c.name, part, err)
 		}
 	}
 }
@@ -105,13 +103,9 @@ func TestClusterOfMissingVersion_putAside(t *testing.T) {
 	}
 	must.Get(os.Stat(version))(t)
 	again := start(t, Config{Dir: dir, Replaceable: func() error { return nil }})
-	if got := ask(t, again, "SELECT 1"); got != "1" {
-		t.Errorf("the new cluster answers %q", got)
-	}
-	if kept, err := filepath.Glob(filepath.Join(again.home, "pgdata.version-99.*", "PG_VERSION")); err != nil ||
-		len(kept) != 1 {
-		t.Errorf("kept: %v, %v", kept, err)
-	}
+	assert.Equal(t, ask(t, again, "SELECT 1"), "1", "the new cluster answers")
+	assert.Equal(t, len(must.Get(filepath.Glob(filepath.Join(again.home, "pgdata.version-99.*", "PG_VERSION")))(t)), 1,
+		"kept")
 }
 
 // hidden is a directory that the server's user can't reach, as one below /root.
@@ -159,9 +153,7 @@ func TestRootServesAsTheOwnerOfTheCluster(t *testing.T) {
 
 	// As a restored backup is.
 	must.OK(t, giveTree(srv.data(), account{drop: true}))
-	if got := ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"); got != "42" {
-		t.Errorf("restored by root: n = %q", got)
-	}
+	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"), "42", "restored by root: n")
 }
 
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
@@ -174,9 +166,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("err = %v", err)
 	}
-	if _, err := os.Stat(precious); err != nil {
-		t.Error(err)
-	}
+	must.Get(os.Stat(precious))(t)
 }
 
 // TestHomesAreToldAndRemoved: a cluster of root's is listed with the directory that it is for, is not removed while its
@@ -197,20 +187,14 @@ func TestHomesAreToldAndRemoved(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	only(Home{Dir: dir, For: srv.dir, InUse: true})
-	if err := Remove(t.Context(), dir, log); !errors.Is(err, ErrInUse) {
-		t.Errorf("of a running server it was removed: %v", err)
-	}
+	assert.Is(t, Remove(t.Context(), dir, log), ErrInUse, "of a running server it was removed")
 	stop(t, srv)
 	only(Home{Dir: dir, For: srv.dir})
 	must.OK(t, os.RemoveAll(data))
 	only(Home{Dir: dir, For: srv.dir, Left: true})
 	must.OK(t, errors.Join(Remove(t.Context(), dir, log), Remove(t.Context(), dir, log)))
-	if homes, err := Homes(elsewhere); err != nil || len(homes) != 0 {
-		t.Errorf("afterwards %+v, %v", homes, err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s: %v", dir, err)
-	}
+	assert.Equal(t, len(must.Get(Homes(elsewhere))(t)), 0, "afterwards")
+	assert.Is(t, assert.Err(os.Stat(dir)), fs.ErrNotExist, "%s", dir)
 	if homes, err := Homes(filepath.Join(elsewhere, "missing")); err != nil || homes != nil {
 		t.Errorf("an empty base: %+v, %v", homes, err)
 	}
@@ -222,7 +206,5 @@ func TestHomes_inADataDirectory(t *testing.T) {
 	base := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(base, "admin.token"), []byte("token"), 0o600))
 	must.OK(t, os.Mkdir(filepath.Join(base, "eventstore"), 0o700))
-	if homes, err := Homes(base); err != nil || len(homes) != 0 {
-		t.Errorf("listed %+v, %v", homes, err)
-	}
+	assert.Equal(t, len(must.Get(Homes(base))(t)), 0, "listed")
 }

@@ -93,9 +93,7 @@ func reachable(t *testing.T) string {
 	t.Helper()
 	base := must.Get(os.MkdirTemp(fastDir(), "pg-"))(t)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(base); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, os.RemoveAll(base))
 	})
 	must.OK(t, os.Chmod(base, 0o711))
 	resolved := must.Get(filepath.EvalSymlinks(base))(t)
@@ -114,9 +112,7 @@ func stop(t *testing.T, srv *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	if err := srv.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, srv.Stop(ctx))
 }
 
 // ask runs a statement, and returns the text of the one value of its answer, if it has one.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -26,9 +27,7 @@ func TestStartRightAfterTheParentWasKilled(t *testing.T) {
 		_ = parent.Wait() // killed: its lock is free
 		stop(t, start(t, Config{Dir: dir}))
 	}
-	if got := ask(t, start(t, Config{Dir: dir}), "SELECT count(*) FROM kept"); got != "3" {
-		t.Errorf("%s rows of 3", got)
-	}
+	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT count(*) FROM kept"), "3", "rows of 3")
 }
 
 func TestKilledInTheMiddleOfInitdb(t *testing.T) {
@@ -40,12 +39,8 @@ func TestKilledInTheMiddleOfInitdb(t *testing.T) {
 	if !caught {
 		t.Fatal("initdb was always too quick for this test")
 	}
-	if got := ask(t, start(t, Config{Dir: dir}), "SELECT 1"); got != "1" {
-		t.Error("no server")
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, unfinished)); err != nil || len(left) != 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT 1"), "1", "no server")
+	assert.Equal(t, len(must.Get(filepath.Glob(filepath.Join(dir, unfinished)))(t)), 0, "left")
 }
 
 // killInitdb reports whether the process was killed in the middle, and not after it.
@@ -90,12 +85,8 @@ func TestOrphanIsReplaced(t *testing.T) {
 
 	var log recorder
 	again := start(t, Config{Dir: dir, Logger: log.logger()})
-	if err := <-ended; err != nil {
-		t.Errorf("the orphan ended with %v, want a clean shutdown", err)
-	}
-	if got := ask(t, again, "SELECT n FROM kept"); got != "42" {
-		t.Errorf("n = %q", got)
-	}
+	must.OK(t, <-ended)
+	assert.Equal(t, ask(t, again, "SELECT n FROM kept"), "42", "n")
 	if !strings.Contains(log.String(), "left running") {
 		t.Errorf("log: %s", log.String())
 	}
@@ -126,12 +117,8 @@ func TestStalePIDFile(t *testing.T) {
 		}
 		stop(t, again)
 	}
-	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the other process was hit: %v", err)
-	}
-	if err := hold.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, other.Process.Signal(syscall.Signal(0)))
+	must.OK(t, hold.Close())
 	_ = other.Wait() // a read at the end of its input fails
 }
 

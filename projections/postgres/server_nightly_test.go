@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -29,9 +30,7 @@ func TestStopGivesUpWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-srv.Done()
-	if got := ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"); got != "42" {
-		t.Errorf("n = %q", got)
-	}
+	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"), "42", "n")
 }
 
 func TestLongPath(t *testing.T) {
@@ -70,9 +69,7 @@ func TestGuestsConnectOverLoopback(t *testing.T) {
 			RawQuery: "sslmode=disable",
 		}
 		conn, err := pgx.Connect(t.Context(), u.String())
-		if (err == nil) != c.admitted {
-			t.Errorf("%s with the %s password: %v", c.user, c.password, err)
-		}
+		assert.Equal(t, err == nil, c.admitted, "%s with the %s password: %v", c.user, c.password, err)
 		if err == nil {
 			_ = conn.Close(t.Context())
 		}
@@ -96,9 +93,7 @@ func TestUnreachableDirectory(t *testing.T) {
 	stop(t, first)
 
 	again := start(t, Config{Dir: dir, Elsewhere: elsewhere})
-	if got := ask(t, again, "SELECT n FROM kept"); got != "42" {
-		t.Errorf("at the next start n = %q", got)
-	}
+	assert.Equal(t, ask(t, again, "SELECT n FROM kept"), "42", "at the next start n")
 	stop(t, again)
 
 	t.Run("a copy gets a cluster of its own", func(t *testing.T) {
@@ -115,17 +110,14 @@ func TestUnreachableDirectory(t *testing.T) {
 		moved := filepath.Join(home, "moved")
 		must.OK(t, os.Rename(dir, moved))
 		srv := start(t, Config{Dir: moved, Elsewhere: elsewhere})
-		if got := ask(t, srv, "SELECT n FROM kept"); got != "42" {
-			t.Errorf("n = %q", got)
-		}
+		assert.Equal(t, ask(t, srv, "SELECT n FROM kept"), "42", "n")
 	})
 
 	t.Run("a new directory of the old name starts empty", func(t *testing.T) {
 		var log recorder
 		srv := start(t, Config{Dir: dir, Elsewhere: elsewhere, Logger: log.logger()})
-		if got := ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"); got != "0" {
-			t.Error("it found the old cluster")
-		}
+		assert.Equal(t, ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"), "0",
+			"it found the old cluster")
 		if !strings.Contains(log.String(), first.home) {
 			t.Errorf("the log does not name the old cluster: %s", log.String())
 		}
@@ -135,8 +127,6 @@ func TestUnreachableDirectory(t *testing.T) {
 		lost := filepath.Join(home, "lost")
 		must.OK(t, os.Mkdir(lost, 0o700))
 		must.OK(t, os.Symlink(filepath.Join(elsewhere, "nowhere"), filepath.Join(lost, homeLink)))
-		if got := ask(t, start(t, Config{Dir: lost, Elsewhere: elsewhere}), "SELECT 1"); got != "1" {
-			t.Error("no server")
-		}
+		assert.Equal(t, ask(t, start(t, Config{Dir: lost, Elsewhere: elsewhere}), "SELECT 1"), "1", "no server")
 	})
 }

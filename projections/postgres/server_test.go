@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -39,9 +40,7 @@ func TestServer(t *testing.T) {
 	default:
 		t.Error("Done is open after Stop")
 	}
-	if err := srv.Err(); err != nil {
-		t.Errorf("Err after Stop = %v", err)
-	}
+	must.OK(t, srv.Err())
 	if _, err := os.Stat(filepath.Join(dir, "pgdata", "postmaster.pid")); !os.IsNotExist(err) {
 		t.Errorf("postmaster.pid after Stop: %v", err)
 	}
@@ -49,22 +48,16 @@ func TestServer(t *testing.T) {
 	full := fullLog(t, dir)
 	again := start(t, Config{Dir: dir})
 	rotated(t, full)
-	if got := ask(t, again, "SELECT n FROM kept"); got != "42" {
-		t.Errorf("after a restart n = %q", got)
-	}
+	assert.Equal(t, ask(t, again, "SELECT n FROM kept"), "42", "after a restart n")
 	stop(t, srv) // a stopped server's handle must not touch its successor
-	if err := again.Err(); err != nil {
-		t.Errorf("Err while it runs = %v", err)
-	}
+	must.OK(t, again.Err())
 	must.OK(t, syscall.Kill(again.cmd.Process.Pid, syscall.SIGKILL))
 	<-again.Done()
 	if err := again.Err(); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("Err = %v, want ErrDied with the signal", err)
 	}
 	// At once: the backends of the dead server may still hold its memory.
-	if got := ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"); got != "42" {
-		t.Errorf("after the crash n = %q", got)
-	}
+	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"), "42", "after the crash n")
 }
 
 func showsSettings(t *testing.T, srv *Server) {
@@ -74,16 +67,12 @@ func showsSettings(t *testing.T, srv *Server) {
 		"shared_buffers": "128MB", "TimeZone": "UTC", "log_min_error_statement": "panic",
 		"server_encoding": "UTF8", "unix_socket_permissions": "0700",
 	} {
-		if got := ask(t, srv, "SHOW "+name); got != want {
-			t.Errorf("%s = %q, want %q", name, got, want)
-		}
+		assert.Equal(t, ask(t, srv, "SHOW "+name), want, "%s", name)
 	}
-	if got := ask(t, srv, "SELECT reset_val FROM pg_settings WHERE name = 'application_name'"); got != `it's a \ test` {
-		t.Errorf("application_name = %q", got)
-	}
-	if got := ask(t, srv, "SELECT datcollate FROM pg_database WHERE datname = 'carillon'"); got != "C" {
-		t.Errorf("collation = %q, want C, which no system update changes", got)
-	}
+	assert.Equal(t, ask(t, srv, "SELECT reset_val FROM pg_settings WHERE name = 'application_name'"), `it's a \ test`,
+		"application_name")
+	assert.Equal(t, ask(t, srv, "SELECT datcollate FROM pg_database WHERE datname = 'carillon'"), "C",
+		"collation")
 	info, err := os.Stat(srv.sockets)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("socket directory: %v, %v", info.Mode(), err)
@@ -118,9 +107,7 @@ func rotated(t *testing.T, log string) {
 	if info, err := os.Stat(log); err != nil || info.Size() == 0 || info.Size() > maxLog/2 {
 		t.Errorf("postgres.log: %v, %v", info, err)
 	}
-	if _, err := os.Stat(log + ".1"); err != nil {
-		t.Error(err)
-	}
+	must.Get(os.Stat(log + ".1"))(t)
 }
 
 func TestFailedStart(t *testing.T) {
@@ -171,29 +158,21 @@ func TestWatcher(t *testing.T) {
 	must.OK(t, os.Mkdir(gone, 0o700))
 	// The shell may get the signal before its trap stands; both ways it ends.
 	w, err := watch(syscall.SIGINT, first.Process.Pid, filepath.Join(dir, "none"), gone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := w.alive.Close(); err != nil { // as the kernel does when this process dies
 		t.Fatal(err)
 	}
 	if err := <-ended; err == nil {
 		t.Error("the watched process ended by itself")
 	}
-	if err := w.cmd.Wait(); err != nil {
-		t.Errorf("watcher: %v", err)
-	}
+	must.OK(t, w.cmd.Wait())
 	if _, err := os.Stat(gone); !os.IsNotExist(err) {
 		t.Errorf("the directory: %v", err)
 	}
 
 	second, ended := victim()
-	if w, err = watch(syscall.SIGINT, second.Process.Pid, "none"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.dismiss(); err != nil {
-		t.Error(err)
-	}
+	w = must.Get(watch(syscall.SIGINT, second.Process.Pid, "none"))(t)
+	must.OK(t, w.dismiss())
 	select {
 	case err := <-ended:
 		t.Errorf("a dismissed watcher stopped the process: %v", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/pgtest"
 )
@@ -94,10 +95,7 @@ func (l *Log) connect(p projections.ReadModel) *pgx.Conn {
 	l.t.Helper()
 	config := l.Database.Config().ConnConfig.Copy()
 	config.RuntimeParams["search_path"] = pgx.Identifier{p.Name}.Sanitize() + ", public"
-	conn, err := pgx.ConnectConfig(l.t.Context(), config)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	conn := must.Get(pgx.ConnectConfig(l.t.Context(), config))(l.t)
 	l.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(l.t.Context())) }) // the database goes with the test
 	return conn
 }
@@ -117,9 +115,7 @@ func Stream[S, E, C any](l *Log, a eventstore.Aggregate[S, E, C], id uuid.UUID, 
 		l.t.Helper()
 		for _, event := range events {
 			name, data, err := a.Codec.Encode(event)
-			if err != nil {
-				l.t.Fatal(err)
-			}
+			must.OK(l.t, err)
 			l.Append(eventstore.Recorded{
 				ID:       uuid.New(),
 				Stream:   eventstore.StreamName(a.Category, id),
@@ -252,9 +248,7 @@ func (l *Log) Holds(table string, want ...string) {
 	decoded := func(rows []string) (all []map[string]any) {
 		for _, row := range rows {
 			var value map[string]any
-			if err := json.Unmarshal([]byte(row), &value); err != nil {
-				l.t.Fatal(err)
-			}
+			must.OK(l.t, json.Unmarshal([]byte(row), &value))
 			delete(value, "changed_sequence")
 			all = append(all, value)
 		}
@@ -269,13 +263,7 @@ func (l *Log) Holds(table string, want ...string) {
 // rows returns the rows of a table as JSON.
 func (l *Log) rows(table string) []string {
 	l.t.Helper()
-	rows, err := l.Database.Query(l.t.Context(), "SELECT to_jsonb(t)::text FROM "+table+" t")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	rows := must.Get(l.Database.Query(l.t.Context(), "SELECT to_jsonb(t)::text FROM "+table+" t"))(l.t)
+	lines := must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(l.t)
 	return lines
 }

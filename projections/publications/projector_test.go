@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
@@ -64,10 +64,6 @@ func TestRows(t *testing.T) {
 	if !ok {
 		t.Fatalf("decoded %T", event)
 	}
-	if diff := cmp.Diff(string(published.Data), string(stored)); diff != "" {
-		t.Errorf("data (-published +stored):\n%s", diff)
-	}
-	if !strings.Contains(string(stored), `"z":1.50,"a":{"b":1e3}`) {
-		t.Errorf("data was rewritten: %s", stored)
-	}
+	assert.Same(t, string(stored), string(published.Data))
+	assert.Equal(t, strings.Contains(string(stored), `"z":1.50,"a":{"b":1e3}`), true, "data was rewritten: %s", stored)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/sessionlock"
@@ -34,18 +35,14 @@ func TestLocks_frozenProcess(t *testing.T) {
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = child.Wait() }()
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "holds ") {
 		t.Fatalf("the other process says %q", lines.Text())
 	}
 	process := strings.TrimPrefix(lines.Text(), "holds ")
-	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key].Process != process {
-		t.Errorf("holders = %v, %v; want %s", holders, err, process)
-	}
+	assert.Equal(t, must.Get(sessionlock.Holders(ctx, pool))(t)[key].Process, process, "holders")
 	mine := pgtest.Locks(t, pool)
 	if _, err := mine.TryAcquire(ctx, key); !errors.Is(err, sessionlock.ErrHeld) {
 		t.Fatalf("%v while the other process lives", err)
@@ -58,9 +55,8 @@ func TestLocks_frozenProcess(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "lost true" {
 		t.Errorf("when it goes on, the other process says %q", lines.Text())
 	}
-	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key].Process != sessionlock.Process() {
-		t.Errorf("holders = %v, %v; want this process", holders, err)
-	}
+	assert.Equal(t, must.Get(sessionlock.Holders(ctx, pool))(t)[key].Process, sessionlock.Process(),
+		"holders")
 }
 
 // A session with nothing to do keeps its lock for longer than Postgres bears with silence.
@@ -71,9 +67,8 @@ func TestLocks_quietSession(t *testing.T) {
 	lock := acquire(t, mine, other)
 	waiting, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
-	if _, err := theirs.Acquire(waiting, other); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the lock of a live session was taken, or: %v", err)
-	}
+	assert.Is(t, assert.Err(theirs.Acquire(waiting, other)), context.DeadlineExceeded,
+		"the lock of a live session was taken, or")
 	if !lock.Sure(3 * time.Second) {
 		t.Errorf("the lock is not sure: %v", lock.Err())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/sessionlock"
@@ -79,9 +80,7 @@ func lost(t *testing.T, locks ...*sessionlock.Lock) {
 		case <-within(t).Done():
 			t.Fatal("the lock was not lost")
 		}
-		if err := lock.Err(); !errors.Is(err, sessionlock.ErrLost) {
-			t.Errorf("lost by %v", err)
-		}
+		assert.Is(t, lock.Err(), sessionlock.ErrLost, "lost by")
 	}
 }
 
@@ -106,14 +105,10 @@ func TestLocks_sessionIsLost(t *testing.T) {
 	pool := pgtest.Pool(t)
 	locks := pgtest.Locks(t, pool)
 	first, second := acquire(t, locks, key), acquire(t, locks, other)
-	if !first.Sure(time.Minute) {
-		t.Error("a lock that was just taken is not sure")
-	}
+	assert.Equal(t, first.Sure(time.Minute), true, "a lock that was just taken is not sure")
 	endSessions(t, pool)
 	lost(t, first, second)
-	if first.Sure(time.Minute) {
-		t.Error("a lost lock is sure")
-	}
+	assert.Equal(t, first.Sure(time.Minute), false, "a lost lock is sure")
 	first.Release() // does nothing
 	acquire(t, locks, key)
 	acquire(t, locks, other)
@@ -125,20 +120,14 @@ func TestLocks_excludeOthers(t *testing.T) {
 	mine, theirs := pgtest.Locks(t, pool), pgtest.Locks(t, pool)
 	lock := acquire(t, mine, key)
 	for name, locks := range map[string]*sessionlock.Locks{"this process": mine, "another process": theirs} {
-		if _, err := locks.TryAcquire(within(t), key); !errors.Is(err, sessionlock.ErrHeld) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Is(t, assert.Err(locks.TryAcquire(within(t), key)), sessionlock.ErrHeld, "%s", name)
 		waiting, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := locks.Acquire(waiting, key); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Is(t, assert.Err(locks.Acquire(waiting, key)), context.Canceled, "%s", name)
 	}
 	lock.Release()
 	lost(t, lock)
-	if _, err := theirs.TryAcquire(within(t), key); err != nil {
-		t.Errorf("after the release: %v", err)
-	}
+	must.Get(theirs.TryAcquire(within(t), key))(t)
 	holders, err := sessionlock.Holders(t.Context(), pool)
 	if err != nil || len(holders) != 1 || holders[key].Process != sessionlock.Process() {
 		t.Errorf("holders: %v, %v", holders, err)
@@ -197,9 +186,7 @@ func TestLocks_afterClose(t *testing.T) {
 	}()
 	locks.Close()
 	lost(t, lock)
-	if err := <-ended; !errors.Is(err, sessionlock.ErrLost) {
-		t.Errorf("who waited: %v", err)
-	}
+	assert.Is(t, <-ended, sessionlock.ErrLost, "who waited")
 	acquire(t, pgtest.Locks(t, pool), key)
 }
 
@@ -235,9 +222,7 @@ func TestLocks_surviveAPanic(t *testing.T) {
 	hear("panic")
 	locks.Notify("greetings", "hello")
 	hear("hello")
-	if err := lock.Err(); err != nil {
-		t.Fatalf("a panic of a listener cost a lock: %v", err)
-	}
+	must.OK(t, lock.Err())
 	sessionlock.Break(locks)
 	lost(t, lock)
 	acquire(t, locks, key)

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
 	"carillon/aggregates/source"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
@@ -94,9 +95,7 @@ func (f fixture) expectWanted(since *time.Time) {
 		Scan(&got); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		f.t.Fatal(err)
 	}
-	if diff := cmp.Diff(since, got, cmpopts.EquateApproxTime(0)); diff != "" {
-		f.t.Errorf("wanted (-want +got):\n%s", diff)
-	}
+	assert.Same(f.t, got, since, cmpopts.EquateApproxTime(0))
 }
 
 func after(d time.Duration) *time.Time { return new(noon.Add(d)) }
@@ -147,9 +146,7 @@ func TestBackfills(t *testing.T) {
 		for i := range want {
 			want[i].Source, want[i].Running = f.id, want[i].EndedAt == nil
 		}
-		if diff := cmp.Diff(want, f.listed().Backfills); diff != "" {
-			t.Errorf("backfills (-want +got):\n%s", diff)
-		}
+		assert.Same(t, f.listed().Backfills, want)
 	}
 	f.attach(one, noon)
 	f.source(source.CollectionStarted{Number: 1, At: noon})
@@ -198,9 +195,7 @@ func TestStateFollowsTheWalks(t *testing.T) {
 	f := open(t)
 	f.attach(uuid.New(), noon)
 	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)})
-	if got := f.listed(); got.State != "collecting" {
-		t.Errorf("state is %s", got.State)
-	}
+	assert.Equal(t, f.listed().State, "collecting", "state")
 	f.source(source.CollectionCompleted{
 		Number: 1,
 		Counts: source.Counts{
@@ -248,9 +243,7 @@ func TestStateFollowsTheWalks(t *testing.T) {
 	}
 	got := f.listed()
 	got.Backfills = nil // see TestBackfills
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("source (-want +got):\n%s", diff)
-	}
+	assert.Same(t, got, want)
 }
 
 // A state lasts over the walks that end in it. A pause hides it, and is shown with its actor and reason.
@@ -297,9 +290,8 @@ func TestStateSince(t *testing.T) {
 		t.Errorf("paused = %+v", got)
 	}
 	for state, want := range map[string]int{"paused": 1, "failing": 0, "": 1} {
-		if got, err := f.Sources(t.Context(), query.SourceFilter{State: state}); err != nil || len(got) != want {
-			t.Errorf("state %q: %d sources, %v, want %d", state, len(got), err, want)
-		}
+		assert.Equal(t, len(must.Get(f.Sources(t.Context(), query.SourceFilter{State: state}))(t)), want,
+			"state %q … sources", state)
 	}
 	f.source(source.Resumed{At: at(9)})
 	expect("failing", 5*time.Minute)
@@ -333,9 +325,7 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 			for _, s := range list {
 				types = append(types, s.Type)
 			}
-			if got := strings.Join(types, " "); got != want {
-				t.Errorf("%+v gives %q, want %q", filter, got, want)
-			}
+			assert.Equal(t, strings.Join(types, " "), want, "%+v", filter)
 		}
 	}
 	counts, err := f.CountSources(t.Context())
@@ -369,9 +359,7 @@ func TestShown(t *testing.T) {
 	details := happening.Details{Title: "Concert"}
 	block := happening.Block{Type: "site"}
 	digest, err := happening.Digest(details, block, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	record := func(id uuid.UUID, events ...happening.Event) {
 		projecttest.Stream(f.Log, happening.Aggregate, id, noon)(events...)
 	}
@@ -486,7 +474,5 @@ func TestRetired(t *testing.T) {
 			Scan(&retired, &added, &shown))
 		counts[i] = []int{retired, added, shown}
 	}
-	if diff := cmp.Diff([2][]int{{2, 3, 0}, {2, 3, 0}}, counts); diff != "" {
-		t.Errorf("retired, added, shown (-want +got):\n%s", diff)
-	}
+	assert.Same(t, counts, [2][]int{{2, 3, 0}, {2, 3, 0}})
 }

@@ -153,7 +153,7 @@ func TestForgedCredentials(t *testing.T) {
 			c.forge(forgery.sql)
 			assert.Slices(t, c.found(), forgery.left, "found")
 			forged := c.Forged()
-			assert.Equal(t, (forged > 0), forgery.readModel != "", "forged credentials counted: %d", forged)
+			assert.Equal(t, forged > 0, forgery.readModel != "", "forged credentials counted: %d", forged)
 			c.now = c.now.Add(time.Hour)
 			differ, err := c.Compare(t.Context())
 			if err != nil || strings.Join(differ, ",") != forgery.readModel || forged > 0 && c.Forged() == forged {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/adminapi"
 	"carillon/command/credential"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/query"
@@ -27,9 +27,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 	}
 	health := into[adminapi.Health](t, 200, get("/healthz"))
 	get("/readyz").into(t, 200, &health)
-	if !slices.Equal(health.Components, []string{"eventstore", "postgres"}) {
-		t.Errorf("ready: %+v", health)
-	}
+	assert.Slices(t, health.Components, []string{"eventstore", "postgres"}, "ready: %+v", health)
 	if got := get("/metrics"); got.status != http.StatusOK || !strings.Contains(got.body, "carillon_test 0") {
 		t.Errorf("metrics: %d %s", got.status, got.body)
 	}
@@ -70,14 +68,10 @@ func TestOrganizationsAndKeys(t *testing.T) {
 		t.Errorf("the key can't be read: %+v", found)
 	}
 	s.do(t, "DELETE", keys+"/"+first.ID, "").into(t, 200, nil)
-	if len(valid()) != 0 {
-		t.Error("the revoked key is valid")
-	}
+	assert.Equal(t, len(valid()), 0, "the revoked key is valid")
 	want := []string{"organization.registered.v1", "organization.key-issued.v2", "organization.key-issued.v2",
 		"organization.key-revoked.v1"}
-	if got := s.EventTypes(t, "organization-"+org.ID.String()); !slices.Equal(got, want) {
-		t.Errorf("events = %v, want %v", got, want)
-	}
+	assert.Slices(t, s.EventTypes(t, "organization-"+org.ID.String()), want, "events")
 
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", keys, "")
@@ -119,9 +113,7 @@ func TestSources(t *testing.T) {
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).
 		into(t, 201, &again)
 	s.do(t, "POST", "/admin/sources", `{"type":"instagram","handle":"@townhall"}`).into(t, 201, &handle)
-	if first != again {
-		t.Errorf("the same source twice: %v and %v", first.ID, again.ID)
-	}
+	assert.Equal(t, first, again, "the same source twice: %v and %v", first.ID, again.ID)
 	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", "").into(t, 202, &again)
 	list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
 	if len(list.Items) != 2 || list.Items[0].URL != "https://example.org/events" || list.Items[1].Handle != "townhall" ||
@@ -147,9 +139,7 @@ func TestFeedsAreRegisteredAndShared(t *testing.T) {
 	var created adminapi.Created
 	body := fmt.Sprintf(`{"id":"%s","feedType":"news","organizationId":"%s","name":"Local news"}`, id, owner)
 	s.do(t, "POST", "/admin/feeds", body).into(t, 201, &created)
-	if created.ID != id {
-		t.Errorf("registered %s, want %s", created.ID, id)
-	}
+	assert.Equal(t, created.ID, id, "registered")
 	readable := func() bool { return must.Get(s.Queries.Readable(t.Context(), reader, "news", id))(t) }
 	share := fmt.Sprintf("/admin/feeds/news/%s/shares/%s", id, reader)
 	for _, step := range []struct {
@@ -232,9 +222,7 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 	}
 	s.do(t, "POST", path+"/collect", "").into(t, 202, &answer)
 	want := []string{"source.registered.v1", "source.paused.v1", "source.resumed.v1", "source.collection-requested.v1"}
-	if got := s.EventTypes(t, "source-"+made.ID.String()); !slices.Equal(got, want) {
-		t.Errorf("events = %v, want %v", got, want)
-	}
+	assert.Slices(t, s.EventTypes(t, "source-"+made.ID.String()), want, "events")
 	for body, message := range map[string]string{
 		`{}`: "reason is required", `{"reason":" "}`: "reason must not be empty",
 		`{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason must have at most 1000 characters",
@@ -263,9 +251,7 @@ func TestSettingsOfSources(t *testing.T) {
 		t.Errorf("settings: %s", got)
 	}
 	want := []string{"source.registered.v1", "source.revised.v1"}
-	if got := s.EventTypes(t, "source-"+made.ID.String()); !slices.Equal(got, want) {
-		t.Errorf("events = %v, want %v", got, want)
-	}
+	assert.Slices(t, s.EventTypes(t, "source-"+made.ID.String()), want, "events")
 	for body, message := range map[string]string{
 		`{"selectors":{"event":"li:has(a)"}}`: "event must be a CSS selector", `{"lists":true}`: "lists is not a known",
 		`{"selectors":{"title":"b"}}`: "event is required",

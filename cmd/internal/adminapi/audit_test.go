@@ -21,6 +21,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -66,9 +67,8 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 			*e.Organization != org || e.Reason != nil || e.Destination != id || e.RecordedAt.Before(e.At.Add(-time.Second)) {
 			t.Errorf("entry %d: %+v", i, e)
 		}
-		if !regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position) {
-			t.Errorf("entry %d: position %q", i, e.Position)
-		}
+		assert.Equal(t, regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position), true,
+			"entry %d: position %q", i, e.Position)
 	}
 	want := []string{
 		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1",
@@ -81,9 +81,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		t.Errorf("now: %+v", got)
 	}
 	for _, hidden := range []string{"hunter2", "whsec_", "sealed", "digest"} {
-		if strings.Contains(answer.body, hidden) {
-			t.Errorf("the answer shows %s", hidden)
-		}
+		assert.Equal(t, strings.Contains(answer.body, hidden), false, "the answer shows %s", hidden)
 	}
 
 	var then adminapi.Audit
@@ -183,9 +181,7 @@ func TestAuditExport(t *testing.T) {
 			!slices.Equal(whole.Disclosures[0].Detail.Shown, []string{"secrets"}) {
 			t.Errorf("shown in full: %+v", whole.Disclosures)
 		}
-		if diff := cmp.Diff(append(whole.Entries, whole.Disclosures...), exported); diff != "" {
-			t.Errorf("export (-shown +exported):\n%s", diff)
-		}
+		assert.Same(t, exported, append(whole.Entries, whole.Disclosures...))
 	}
 	for _, accept := range []string{"", "*/*", "application/json", "application/x-ndjson;q=0"} {
 		s.export(t, path, accept).into(t, 200, &whole)
@@ -232,7 +228,5 @@ func TestAudit_withoutEventStore(t *testing.T) {
 	got := into[adminapi.Audit](t, 200, s.do(t, "GET", "/admin/audit/destinations/"+id.String(), ""))
 	s.StopStore()
 	s.do(t, "GET", "/admin/audit/destinations/"+id.String(), "").into(t, 200, &got)
-	if len(got.Entries) != 5 {
-		t.Errorf("%d entries", len(got.Entries))
-	}
+	assert.Equal(t, len(got.Entries), 5, "entries")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/publications"
 )
@@ -51,9 +51,7 @@ func TestPublishKeepsPace(t *testing.T) {
 	org, _ := s.Organization(t, "Town hall")
 	var waited atomic.Int64
 	s.api.Await = func(ctx context.Context, to eventstore.Position, names ...string) bool {
-		if !slices.Equal(names, []string{publications.ReadModel.Name}) {
-			t.Errorf("waited for %v", names)
-		}
+		assert.Slices(t, names, []string{publications.ReadModel.Name}, "waited for")
 		waited.Add(1)
 		return s.Patient(ctx, to, names...)
 	}
@@ -81,13 +79,9 @@ func TestPublishOneEvent(t *testing.T) {
 	var published adminapi.Published
 	for range 2 { // the second time nothing is recorded
 		s.do(t, "POST", "/admin/events", event(org, id, "claim-1")).into(t, 200, &published)
-		if published.Published != 1 {
-			t.Errorf("published %d", published.Published)
-		}
+		assert.Equal(t, published.Published, 1, "published")
 	}
-	if got := s.EventTypes(t, "publication-"+id); len(got) != 1 {
-		t.Errorf("recorded %v", got)
-	}
+	assert.Equal(t, len(s.EventTypes(t, "publication-"+id)), 1, "recorded")
 	for change, want := range map[[2]string][2]string{
 		{`"type":"factcheck.status.changed"`, `"type":"no.such"`}:            {"VALIDATION_FAILED", "GET /events/types"},
 		{`"type":"factcheck.status.changed"`, `"type":"event.item.updated"`}: {"VALIDATION_FAILED", "reserved"},
@@ -138,21 +132,15 @@ func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
 		lines := event(org, before, "claim-2") + "\n" + other + "\n" + event(org, after, "claim-2")
 		s.do(t, "POST", "/admin/events", lines).refused(t, 409, "CONFLICT", "line 2: id "+id+" is published already")
 		for _, fresh := range []string{before, after} {
-			if got := s.EventTypes(t, "publication-"+fresh); len(got) != 0 {
-				t.Errorf("recorded %v of a body that is refused", got)
-			}
+			assert.Equal(t, len(s.EventTypes(t, "publication-"+fresh)), 0, "recorded … of a body that is refused")
 		}
 	}
 	twice := uuid.NewString()
 	s.do(t, "POST", "/admin/events", event(org, twice, "claim-1")+"\n"+event(org, twice, "claim-2")).
 		refused(t, 409, "CONFLICT", "line 2: id "+twice+" is published already and differs in subject")
-	if got := s.EventTypes(t, "publication-"+twice); len(got) != 0 {
-		t.Errorf("recorded %v", got)
-	}
+	assert.Equal(t, len(s.EventTypes(t, "publication-"+twice)), 0, "recorded")
 	s.do(t, "POST", "/admin/events", event(org, twice, "claim-1")+"\n"+event(org, twice, "claim-1")).into(t, 200, nil)
-	if got := s.EventTypes(t, "publication-"+id); len(got) != 1 {
-		t.Errorf("recorded %v", got)
-	}
+	assert.Equal(t, len(s.EventTypes(t, "publication-"+id)), 1, "recorded")
 }
 
 // Data nested deeper than receivers' parsers go is refused, with its place.
@@ -185,9 +173,7 @@ func TestPublishMany(t *testing.T) {
 	}
 	body := "\uFEFF" + strings.TrimRight(lines.String(), "\n") // nor does the last one need an end
 	published := into[adminapi.Published](t, 200, s.do(t, "POST", "/admin/events", body))
-	if published.Published != len(ids) {
-		t.Errorf("published %d of %d", published.Published, len(ids))
-	}
+	assert.Equal(t, published.Published, len(ids), "published")
 	for _, id := range ids {
 		if got := s.EventTypes(t, "publication-"+id); len(got) != 1 {
 			t.Fatalf("event %s recorded %v", id, got)
@@ -213,9 +199,7 @@ func TestPublishManyStopsAtABadLine(t *testing.T) {
 			t.Errorf("answered %d %s, want %s", got.status, got.body, want)
 		}
 	}
-	if got := s.EventTypes(t, "publication-"+late); len(got) != 0 {
-		t.Error("it went on long after the bad line")
-	}
+	assert.Equal(t, len(s.EventTypes(t, "publication-"+late)), 0, "it went on long after the bad line")
 	s.do(t, "POST", "/admin/events", "\n\n").into(t, http.StatusOK, &adminapi.Published{})
 }
 
@@ -231,9 +215,7 @@ func TestPublishForUnknownOrganization(t *testing.T) {
 	s.do(t, "POST", "/admin/events", event(org, ids[0], "claim-1")+"\n"+event(nobody, ids[1], "claim-1")).
 		refused(t, 404, "NOT_FOUND", "line 2: organizationId "+nobody.String()+" is no organization that exists")
 	for _, id := range ids { // nothing of a body that is refused
-		if got := s.EventTypes(t, "publication-"+id); len(got) != 0 {
-			t.Errorf("recorded %v", got)
-		}
+		assert.Equal(t, len(s.EventTypes(t, "publication-"+id)), 0, "recorded")
 	}
 
 	other := &command.Commands{Store: s.Store, Now: time.Now, Catalog: s.Commands.Catalog} // of another process

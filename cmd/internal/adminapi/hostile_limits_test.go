@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 	"carillon/query"
@@ -63,21 +63,15 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 		"reason must have at most")
 	for range 2 { // the same again changes nothing
 		s.do(t, "POST", path+"/suspend", `{"reason":"unpaid"}`).into(t, 200, new(any))
-		if got := status(); got != "suspended" {
-			t.Errorf("after its suspension it is %s", got)
-		}
+		assert.Equal(t, status(), "suspended", "after its suspension")
 	}
 	for range 2 {
 		s.do(t, "POST", path+"/resume", "").into(t, 200, new(any))
-		if got := status(); got != "registered" {
-			t.Errorf("after it was resumed it is %s", got)
-		}
+		assert.Equal(t, status(), "registered", "after it was resumed")
 	}
 	for range 2 {
 		s.do(t, "DELETE", path, "").into(t, 200, new(any))
-		if got := status(); got != "none" {
-			t.Errorf("after its deletion it is %s", got)
-		}
+		assert.Equal(t, status(), "none", "after its deletion")
 	}
 	for _, of := range []string{path, "/admin/organizations/" + uuid.NewString()} {
 		s.do(t, "GET", of+"/limits", "").refused(t, 404, "NOT_FOUND", "organization not found")
@@ -165,9 +159,7 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("set: %+v", set)
 	}
 	s.do(t, "PUT", path, bodyOf(t, first.Chain, first.Key)).into(t, 200, &again) // the same again
-	if again != set {
-		t.Errorf("again: %+v", again)
-	}
+	assert.Equal(t, again, set, "again")
 	s.later.Store(int64(100 * 24 * time.Hour))
 	if s.do(t, "GET", path, "").into(t, 200, &shown); shown.DaysLeft != -11 {
 		t.Errorf("expired: %d days left", shown.DaysLeft)
@@ -181,9 +173,7 @@ func TestClientCertificates(t *testing.T) {
 	s.as(t, ann.Token, "DELETE", path, "").into(t, 200, new(any))
 	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate")
 	stream := clientcertificate.Aggregate.Stream(org.ID)
-	if got := s.actors(t, stream); !slices.Equal(got, []string{"operator:carol", "operator", "operator:carol"}) {
-		t.Errorf("on record: %v", got)
-	}
+	assert.Slices(t, s.actors(t, stream), []string{"operator:carol", "operator", "operator:carol"}, "on record")
 	if left := s.Keys.Len(); left > 0 {
 		t.Errorf("%d data keys are left", left)
 	}

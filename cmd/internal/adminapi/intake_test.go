@@ -2,10 +2,10 @@ package adminapi
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -68,7 +68,5 @@ func TestAnEventWhoseBodyIsGoneWaitsNoLonger(t *testing.T) {
 	defer left()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := in.enter(gone, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("it hears %v", err)
-	}
+	assert.Is(t, assert.Err(in.enter(gone, 1)), context.Canceled, "it hears")
 }

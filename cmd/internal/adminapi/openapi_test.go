@@ -23,6 +23,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/openapi/contract"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	readmodels "carillon/projections"
 	"carillon/projections/audit"
@@ -85,15 +86,13 @@ func TestLimitsAreDocumented(t *testing.T) {
 	var declared []string
 	for _, d := range organization.Definitions() {
 		declared = append(declared, string(d.Limit))
-		if !strings.Contains(string(docs), "`"+string(d.Limit)+"`") {
-			t.Errorf("docs/operate/organizations.md lacks the limit %s", d.Limit)
-		}
+		assert.Equal(t, strings.Contains(string(docs), "`"+string(d.Limit)+"`"), true,
+			"docs/operate/organizations.md lacks the limit %s", d.Limit)
 	}
 	slices.Sort(declared)
 	schema := documented.Document(t).Components.Schemas["LimitValues"].Value
-	if described := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(described, declared) {
-		t.Errorf("the document has the limits %v, and %v are declared", described, declared)
-	}
+	assert.Slices(t, slices.Sorted(maps.Keys(schema.Properties)), declared,
+		"the document has the limits … are declared")
 }
 
 // When few connections are left, health and metrics are answered, and others are asked to come again.
@@ -152,9 +151,7 @@ func TestConsoleLink(t *testing.T) {
 	if !found || len(token) < 43 || time.Until(link.ExpiresAt) > 15*time.Minute {
 		t.Errorf("%+v", link)
 	}
-	if strings.Contains(s.Logged.String(), token) {
-		t.Error("the log has the token")
-	}
+	assert.Equal(t, strings.Contains(s.Logged.String(), token), false, "the log has the token")
 	hash := sha256.Sum256([]byte(token))
 	visitor, err := adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now())
 	if err != nil || visitor.Person != "ann (by operator)" {
@@ -196,9 +193,7 @@ func TestAnalystLogins(t *testing.T) {
 	for _, l := range list.Items {
 		found = found || l.Name == name
 	}
-	if !found {
-		t.Errorf("%s is not in %v", name, list.Items)
-	}
+	assert.Equal(t, found, true, "%s is not in %v", name, list.Items)
 	s.do(t, "DELETE", "/admin/analytics/logins/"+name, "").into(t, 200, nil)
 	s.do(t, "DELETE", "/admin/analytics/logins/"+name, "").refused(t, 404, "NOT_FOUND", "no analyst")
 }

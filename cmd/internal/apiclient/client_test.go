@@ -33,9 +33,7 @@ func TestCallDecodesData(t *testing.T) {
 	t.Parallel()
 	address, got := answering(t, http.StatusCreated, `{"success":true,"data":{"id":"7"}}`)
 	client, err := apiclient.Open(&config.API{HTTPAddr: address, APIKey: "ck_1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var created struct {
 		ID string `json:"id"`
 	}
@@ -54,9 +52,7 @@ func TestCallReturnsTheServersError(t *testing.T) {
 	const answer = `{"success":false,"error":{"code":"NOT_FOUND","message":"no such thing"}}`
 	address, _ := answering(t, http.StatusNotFound, answer)
 	client, err := apiclient.Open(&config.API{HTTPAddr: address, APIKey: "ck_1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
 	failure, ok := errors.AsType[*apiclient.Error](err)
 	if !ok || failure.Status != http.StatusNotFound || failure.Code != "NOT_FOUND" || err.Error() != "no such thing" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -16,9 +17,7 @@ func TestImportsKeepTheirDirection(t *testing.T) {
 	for _, f := range sources(t) {
 		for _, imported := range f.imports() {
 			for i := range Rules {
-				if why := Rules[i].Violates(f.pkg, imported, f.test); why != "" {
-					t.Errorf("%s imports %s, but %s", f.path, imported, why)
-				}
+				assert.Equal(t, Rules[i].Violates(f.pkg, imported, f.test), "", "%s imports %s, but", f.path, imported)
 			}
 		}
 	}
@@ -133,9 +132,7 @@ func TestFilesAndPackagesAreReadable(t *testing.T) {
 		}
 	}
 	for pkg, name := range packages {
-		if !documented[pkg] {
-			t.Errorf("package %s (%s) does not say what it is for", pkg, name)
-		}
+		assert.Equal(t, documented[pkg], true, "package %s (%s) does not say what it is for", pkg, name)
 	}
 }
 

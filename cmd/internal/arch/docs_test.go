@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -102,9 +103,7 @@ func TestDecisionsHaveFourParts(t *testing.T) {
 		if lines := strings.Count(text, "\n"); lines > maxLines {
 			t.Errorf("%s has %d lines: a decision is one page of %d", name, lines, maxLines)
 		}
-		if !strings.Contains(index, "("+filepath.Base(name)+")") {
-			t.Errorf("%s is not in the index", name)
-		}
+		assert.Equal(t, strings.Contains(index, "("+filepath.Base(name)+")"), true, "%s is not in the index", name)
 	}
 }
 
@@ -265,9 +264,7 @@ func TestMetricsThatAreShownAreThere(t *testing.T) {
 			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 				name = strings.TrimSuffix(name, suffix)
 			}
-			if !known[name] {
-				t.Errorf("%s shows %s, which does not exist", page, name)
-			}
+			assert.Equal(t, known[name], true, "%s shows %s, which does not exist", page, name)
 		}
 	}
 }

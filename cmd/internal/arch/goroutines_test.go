@@ -6,6 +6,9 @@ import (
 	"go/token"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // unguarded are the files, and the packages with all below them, that may start goroutines and timers without a guard,
@@ -43,9 +46,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		}
 	}
 	for except := range unguarded {
-		if !used[except] {
-			t.Errorf("%s starts nothing without a guard", except)
-		}
+		assert.Equal(t, used[except], true, "%s starts nothing without a guard", except)
 	}
 }
 
@@ -70,12 +71,8 @@ func TestBareStartsAreFound(t *testing.T) {
 	} {
 		var err error
 		f.tree, err = parser.ParseFile(f.fset, "p.go", "package p\nfunc g() {\n"+source+"\n}", parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := len(f.bareStarts()); got != want {
-			t.Errorf("%s: %d, want %d", source, got, want)
-		}
+		must.OK(t, err)
+		assert.Equal(t, len(f.bareStarts()), want, "%s", source)
 	}
 }
 

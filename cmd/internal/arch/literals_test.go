@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -45,9 +46,7 @@ func TestUnkeyedLiteralsAreFound(t *testing.T) {
 		tree := must.Get(parser.ParseFile(token.NewFileSet(), "p.go", "package p\n"+source, parser.SkipObjectResolution))(t)
 		f, found := file{tree: tree}, 0
 		f.unkeyed(f.structs(nil), func(ast.Node, string) { found++ })
-		if found != want {
-			t.Errorf("%s: found %d, want %d", source, found, want)
-		}
+		assert.Equal(t, found, want, "%s: found", source)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -126,8 +127,6 @@ func TestHurriesAreFound(t *testing.T) {
 	} {
 		tree := must.Get(parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}",
 			parser.SkipObjectResolution))(t)
-		if got := len(hurries(tree.Decls[0])); got != want {
-			t.Errorf("%s: found %d, want %d", source, got, want)
-		}
+		assert.Equal(t, len(hurries(tree.Decls[0])), want, "%s: found", source)
 	}
 }

@@ -74,9 +74,7 @@ func TestPartialFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), manifestFile)
 	left, err := os.Create(path + partial) //nolint:gosec // the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = left.Close() }()
 	must.OK(t, whole(path, func(w io.Writer) error { _, err := io.WriteString(w, "ours"); return err }))
 	if text, err := io.ReadAll(left); err != nil || len(text) > 0 {

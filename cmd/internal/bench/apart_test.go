@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/suite/children"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -195,9 +196,7 @@ func BenchmarkApart(b *testing.B) {
 			report(b, "deliveries/s-full", float64(destinations*n)/time.Since(began).Seconds())
 			a.came.mu.Lock()
 			defer a.came.mu.Unlock()
-			if a.came.all != destinations*published {
-				b.Errorf("%d requests for %d deliveries", a.came.all, destinations*published)
-			}
+			assert.Equal(b, a.came.all, destinations*published, "requests for deliveries")
 		})
 	}
 }

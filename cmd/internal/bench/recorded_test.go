@@ -52,9 +52,7 @@ func record[S, E, C any](
 			Metadata: []byte("{}"),
 		}
 	}
-	if _, err := store.Append(b.Context(), a.Stream(id), eventstore.NoStream, proposed); err != nil {
-		b.Error(err)
-	}
+	must.Get(store.Append(b.Context(), a.Stream(id), eventstore.NoStream, proposed))(b)
 }
 
 const timezone = "Europe/Rome"

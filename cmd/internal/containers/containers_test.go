@@ -257,9 +257,7 @@ func TestImage(t *testing.T) {
 		`"title":"Fair"}}`, organization)
 	i.share("event.json", event+"\n")
 	i.command(server, "publish", "/shared/event.json")
-	if err := wait.ForLog("received ").WithStartupTimeout(time.Minute).WaitUntilReady(t.Context(), receiver); err != nil {
-		t.Fatalf("no webhook: %v", err)
-	}
+	must.OK(t, wait.ForLog("received ").WithStartupTimeout(time.Minute).WaitUntilReady(t.Context(), receiver))
 
 	inspected := must.Get(server.Inspect(t.Context()))(t)
 	if inspected.Config.User != "65532:65532" || !inspected.HostConfig.ReadonlyRootfs {

@@ -52,8 +52,7 @@ func TestAuthorityTrustedOnLoopback(t *testing.T) {
 		MinVersion: tls.VersionTLS12,
 	}}}
 	defer client.CloseIdleConnections()
-	response, err := client.Get(server.URL)
-	must.OK(t, err)
+	response := must.Get(client.Get(server.URL))(t)
 	must.OK(t, response.Body.Close())
 }
 

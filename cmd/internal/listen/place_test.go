@@ -2,7 +2,6 @@ package listen
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/apiclient"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -45,9 +45,7 @@ func TestTakePlace_otherMachine(t *testing.T) {
 		}
 		p.release()
 	}
-	if len(removed) != 2*maxPlaces {
-		t.Errorf("removed %v", removed)
-	}
+	assert.Equal(t, len(removed), 2*maxPlaces, "removed %v", removed)
 }
 
 // TestTakePlace_eightAtOnce: those that have no place learn why.
@@ -72,9 +70,7 @@ func TestTakePlace_eightAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if taken != maxPlaces {
-		t.Errorf("%d have a place", taken)
-	}
+	assert.Equal(t, taken, maxPlaces, "have a place")
 }
 
 // TestTakePlace_oneAtATime starts a listener while another one that starts has locked a place to look through it: the
@@ -105,9 +101,7 @@ func TestTakePlace_oneAtATime(t *testing.T) {
 	<-looking
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.takePlace(stopped); !errors.Is(err, context.Canceled) {
-		t.Errorf("a listener does not wait for the other: %v", err)
-	}
+	assert.Is(t, assert.Err(l.takePlace(stopped)), context.Canceled, "a listener does not wait for the other")
 	go func() {
 		goOn <- struct{}{}
 		<-looking // the second takes it

@@ -29,6 +29,7 @@ import (
 	"carillon/cmd/internal/storenode"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -44,9 +45,7 @@ func run(t *testing.T, s storenode.Settings) string {
 func directory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -69,19 +68,14 @@ func runIn(t *testing.T, dir string, s storenode.Settings) (url string, stop fun
 		}
 	})
 	t.Cleanup(stop)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("it did not say how to connect: %v", err)
-	}
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	return strings.TrimSpace(line), stop
 }
 
 func use(t *testing.T, url string) error {
 	t.Helper()
 	store, err := esdb.Open(url, silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = store.Close() }()
 	if _, err := store.Head(t.Context()); err != nil { // of a refused append the client only says EOF at times
 		return err
@@ -100,9 +94,7 @@ func TestPlainOnLoopback(t *testing.T) {
 	if !strings.HasPrefix(url, "esdb://127.0.0.1:") || !strings.HasSuffix(url, "?tls=false") {
 		t.Errorf("connection string %s", url)
 	}
-	if err := use(t, url); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, use(t, url))
 }
 
 // A backup can be looked at without becoming another store.
@@ -128,14 +120,10 @@ func TestReadOnlyNode(t *testing.T) {
 	defer func() { _ = store.Close() }()
 	events := 0
 	for _, err := range store.Read(t.Context(), "thing-1", 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		events++
 	}
-	if events != 1 {
-		t.Errorf("%d events", events)
-	}
+	assert.Equal(t, events, 1, "events")
 	if err := use(t, url); err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("written to: %v", err)
 	}
@@ -165,9 +153,7 @@ func TestTLSAndPassword(t *testing.T) {
 		t.Fatalf("connection string %s", said)
 	}
 	said = strings.Replace(said, "@"+host, "@127.0.0.1", 1) + "&tlsCaFile=" + cert
-	if err := use(t, strings.Replace(said, "PASSWORD", "sesame%20seeds", 1)); err != nil {
-		t.Errorf("with the password: %v", err)
-	}
+	must.OK(t, use(t, strings.Replace(said, "PASSWORD", "sesame%20seeds", 1)))
 	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil ||
 		!strings.Contains(err.Error(), "the user or the password") {
 		t.Errorf("with a wrong password: %v", err)
@@ -259,9 +245,7 @@ func TestUnsafeSettingsAreRefused(t *testing.T) {
 				t.Fatal("it ran")
 			}
 			for _, want := range c.names {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not name %s", err, want)
-				}
+				assert.Equal(t, strings.Contains(err.Error(), want), true, "error %q does not name %s", err, want)
 			}
 			if _, err := os.Stat(dir); !os.IsNotExist(err) {
 				t.Errorf("it left data: %v", err)

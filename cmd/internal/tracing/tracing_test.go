@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -136,9 +137,7 @@ func TestStoreMarksSampledAppends(t *testing.T) {
 	}
 	backend.err = errors.New("refused")
 	_, err := store.Append(below(t.Context(), sampled), "item-1", eventstore.NoStream, proposed)
-	if !errors.Is(err, backend.err) {
-		t.Errorf("err = %v", err)
-	}
+	assert.Is(t, err, backend.err, "err")
 	recorded := eventstore.Recorded{Metadata: backend.last[0].Metadata}
 	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
 	if err != nil || metadata.Actor != "me" || recorded.Trace() != sampled {
@@ -157,9 +156,7 @@ func TestStoreUntracedAllocatesNothing(t *testing.T) {
 	provider := sdk.NewTracerProvider()
 	store := (&Tracing{provider: provider, tracer: provider.Tracer("test")}).Store(&appends{})
 	ctx, events := t.Context(), []eventstore.Proposed{{}}
-	if n := testing.AllocsPerRun(100, func() {
+	assert.Equal(t, testing.AllocsPerRun(100, func() {
 		_, _ = store.Append(ctx, "item-1", eventstore.NoStream, events)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	}), 0, "allocations")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -75,9 +76,7 @@ func TestHostileCallerThatDoesNotRead(t *testing.T) {
 				if took := <-ended; took > tt.ended {
 					t.Errorf("the handler was held for %s", took)
 				}
-				if all := <-read; all >= size != tt.whole {
-					t.Errorf("%d bytes arrived, want all of %d: %t", all, size, tt.whole)
-				}
+				assert.Equal(t, <-read >= size, tt.whole, "bytes arrived, want all of %d", size)
 				_ = here.Close()
 				_ = server.Close()
 			})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/assert"
 )
 
 // Thousands of requests without a key don't fill the disk.
@@ -32,12 +33,10 @@ func TestHostileRequestsFillNoLog(t *testing.T) {
 				time.Sleep(time.Second) // of the bubble's clock
 				synctest.Wait()
 			}
-			if n := strings.Count(lines.String(), "msg=request"); n != 101 {
-				t.Errorf("%s: %d lines, want 50 of each second and the last one held back", path, n)
-			}
-			if !strings.Contains(lines.String(), "leftOut=950") {
-				t.Errorf("%s: omitted lines are not counted", path)
-			}
+			assert.Equal(t, strings.Count(lines.String(), "msg=request"), 101,
+				"%s … lines, want 50 of each second and the last one held back", path)
+			assert.Equal(t, strings.Contains(lines.String(), "leftOut=950"), true,
+				"%s: omitted lines are not counted", path)
 		})
 	}
 }
@@ -58,7 +57,5 @@ func TestHostileAddressesClearNoLimit(t *testing.T) {
 			t.Fatalf("after %d others it is let off", i)
 		}
 	}
-	if limiter.Take(guesser, now) {
-		t.Error("it is let off")
-	}
+	assert.Equal(t, limiter.Take(guesser, now), false, "it is let off")
 }

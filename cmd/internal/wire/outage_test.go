@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -49,8 +50,6 @@ func TestRequestsOfAnOutageAreALineAMinute(t *testing.T) {
 		if n := strings.Count(text, "status=503"); n != 2 || !strings.Contains(text, fmt.Sprintf("repeated=%d", asked-1)) {
 			t.Errorf("%d lines of %d refused requests, want 2:\n%s", n, asked, text)
 		}
-		if n := strings.Count(text, "status=500"); n != faults {
-			t.Errorf("%d lines of %d faults:\n%s", n, faults, text)
-		}
+		assert.Equal(t, strings.Count(text, "status=500"), faults, "lines faults: %s", text)
 	})
 }

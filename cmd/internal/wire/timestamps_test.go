@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/assert"
 )
 
 // Each time of each answer is in UTC with six fraction digits, whatever the zone and the digits that it came with.
@@ -30,8 +31,6 @@ func TestTimesHaveSixDigits(t *testing.T) {
 		w := httptest.NewRecorder()
 		wire.Events.Handle(func(*http.Request) (wire.Reply, error) { return reply, nil }).
 			ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%s: %s", name, w.Body)
-		}
+		assert.Equal(t, strings.Contains(w.Body.String(), want), true, "%s: %s", name, w.Body)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/query"
 )
 
@@ -105,9 +106,7 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 				!strings.HasPrefix(body, `{"success":false,`) {
 				t.Errorf("%s: %d %s, want %d %s %s", name, w.Code, body, status, code, message)
 			}
-			if strings.Contains(body, "hunter2") {
-				t.Errorf("%s: the cause is shown: %s", name, body)
-			}
+			assert.Equal(t, strings.Contains(body, "hunter2"), false, "%s: the cause is shown: %s", name, body)
 			if details := strings.Contains(body, `"details":{"field":"`) &&
 				!strings.Contains(body, `""`); details != (surface == wire.Feeds && code == "BAD_REQUEST") {
 				t.Errorf("%s: details in %s", name, body)
@@ -168,16 +167,12 @@ func TestReplies(t *testing.T) {
 		if w.Body.String() != want || w.Code != http.StatusOK {
 			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 		}
-		if log != "" {
-			t.Errorf("a successful read is logged above debug level: %s", log)
-		}
+		assert.Equal(t, log, "", "a successful read is logged above debug level")
 	}
 	w, _ := serve(t, wire.Feeds, http.MethodGet, func(*http.Request) (wire.Reply, error) {
 		return wire.OK(make(chan int)), nil
 	})
-	if w.Code != http.StatusInternalServerError {
-		t.Errorf("unencodable data is answered %d %s", w.Code, w.Body)
-	}
+	assert.Equal(t, w.Code, http.StatusInternalServerError, "unencodable data is answered … %s", w.Body)
 	if w, _ := serve(t, wire.Feeds, http.MethodHead, func(*http.Request) (wire.Reply, error) {
 		return wire.Done(), nil
 	}); w.Code != http.StatusOK {
@@ -191,9 +186,7 @@ func TestFieldPaths(t *testing.T) {
 		"": "body", "/name": "name", "/config/url": "config.url", "/feeds/0/feedId": "feeds[0].feedId", "/a~1b": "a/b",
 		"/0": "[0]",
 	} {
-		if got := wire.FieldPath(pointer); got != want {
-			t.Errorf("%s: %s, want %s", pointer, got, want)
-		}
+		assert.Equal(t, wire.FieldPath(pointer), want, "%s", pointer)
 	}
 }
 
@@ -232,7 +225,5 @@ func TestCutConnectionIsTheCallersFault(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", &brokenBody{})
 	err := wire.DecodeNothing(r)
-	if f := wire.FailureOf(err); f.Kind != wire.BadBody {
-		t.Errorf("error = %v, kind %v", err, f.Kind)
-	}
+	assert.Equal(t, wire.FailureOf(err).Kind, wire.BadBody, "error = %v, kind", err)
 }

@@ -23,6 +23,9 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 type document struct {
@@ -158,10 +161,7 @@ func escape(part string) string {
 // Document returns the OpenAPI document, parsed and validated.
 func (c *Contract) Document(tb testing.TB) *openapi3.T {
 	tb.Helper()
-	doc, err := c.load()
-	if err != nil {
-		tb.Fatalf("openapi document: %v", err)
-	}
+	doc := must.Get(c.load())(tb)
 	return doc.T
 }
 
@@ -176,14 +176,9 @@ func List[T ~string](values ...T) string {
 // has, and each declared one to be in the document. A single value is no list, and a null beside others is not counted.
 func (c *Contract) CheckLists(tb testing.TB, others []string, declared ...string) {
 	tb.Helper()
-	text, err := json.Marshal(c.Document(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := must.Get(json.Marshal(c.Document(tb)))(tb)
 	var root any
-	if err := json.Unmarshal(text, &root); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, json.Unmarshal(text, &root))
 	found := map[string]bool{}
 	var walk func(at any, path string)
 	walk = func(at any, path string) {
@@ -213,9 +208,7 @@ func (c *Contract) CheckLists(tb testing.TB, others []string, declared ...string
 	}
 	walk(root, "")
 	for _, list := range declared {
-		if !found[list] {
-			tb.Errorf("%s is declared, and not in the document", list)
-		}
+		assert.Equal(tb, found[list], true, "%s is declared, and not in the document", list)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -51,9 +52,7 @@ func TestDeviationsAreFound(t *testing.T) {
 		recorded.WriteHeader(tt.status)
 		_, _ = recorded.WriteString(tt.body)
 		err := public.check(httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil), nil, recorded)
-		if (err == nil) != tt.fine {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, err == nil, tt.fine, "%s: %v", name, err)
 	}
 }
 
@@ -75,12 +74,8 @@ func TestUndescribedRequestsAreFound(t *testing.T) {
 		r.Header.Set("Content-Type", tt.media)
 		doc := must.Get(public.load())(t)
 		route, _, err := doc.router.FindRoute(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		err = doc.checkRequest(r, route, []byte(tt.sent))
-		if (err == nil) != tt.fine {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, err == nil, tt.fine, "%s: %v", name, err)
 	}
 }

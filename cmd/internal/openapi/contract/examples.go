@@ -7,16 +7,15 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // CheckExamples checks the examples of all bodies: each fits its schema, and each error has one, whose code the API
 // answers with that status.
 func (c *Contract) CheckExamples(tb testing.TB, codes map[string][]string) {
 	tb.Helper()
-	doc, err := c.load()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	doc := must.Get(c.load())(tb)
 	for path, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {
 			at := "#/paths/" + escape(path) + "/" + strings.ToLower(method)
@@ -51,10 +50,7 @@ func (d document) checkExamples(tb testing.TB, s *schemas, place string, content
 		examples = append(examples, named.Value.Value)
 	}
 	for _, example := range examples {
-		raw, err := json.Marshal(example)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(example))(tb)
 		if err := s.check(place+"/content/application~1json/schema", raw); err != nil {
 			tb.Errorf("example at %s: %s: %v", place, raw, err)
 		}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
+
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // hostile are values that a database, an encoding or arithmetic may fail at.
@@ -96,14 +99,12 @@ func (c *Contract) CheckRoutes(t *testing.T, router chi.Routes, but ...string) {
 	t.Helper()
 	var routed, described []string
 	type middleware = func(http.Handler) http.Handler
-	if err := chi.Walk(router, func(method, route string, _ http.Handler, _ ...middleware) error {
+	must.OK(t, chi.Walk(router, func(method, route string, _ http.Handler, _ ...middleware) error {
 		if !slices.Contains(but, route) {
 			routed = append(routed, method+" "+route)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for path, item := range c.Document(t).Paths.Map() {
 		for method, operation := range item.Operations() {
 			described = append(described, method+" "+path)
@@ -119,9 +120,7 @@ func (c *Contract) CheckRoutes(t *testing.T, router chi.Routes, but ...string) {
 		"a route and not documented": {routed, described}, "documented and no route": {described, routed},
 	} {
 		for _, route := range lists[0] {
-			if !slices.Contains(lists[1], route) {
-				t.Errorf("%s is %s", route, what)
-			}
+			assert.Equal(t, slices.Contains(lists[1], route), true, "%s is %s", route, what)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -35,9 +36,7 @@ type running struct {
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -104,9 +103,7 @@ func tasks(t *testing.T, dir string) {
 	if err != nil || !report.OK() || report.Events != 51 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
-	if removed, err := n.Scavenge(t.Context(), nil); err != nil || removed.Events != 39 {
-		t.Errorf("scavenged %+v, %v, want 39 events", removed, err)
-	}
+	assert.Equal(t, must.Get(n.Scavenge(t.Context(), nil))(t).Events, 39, "scavenged")
 	if report, err := n.Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 12 {
 		t.Errorf("verify after the scavenge: %+v, %v", report, err)
 	}
@@ -181,9 +178,7 @@ func TestSocketOfKilledProcess(t *testing.T) {
 	}
 	r.stop()
 	must.OK(t, os.Rename(kept, socket))
-	if report, err := open(t, r.dir).Verify(t.Context(), nil); err != nil || report.Events != 51 {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
+	assert.Equal(t, must.Get(open(t, r.dir).Verify(t.Context(), nil))(t).Events, 51, "verify")
 	again := serve(t, r.dir)
 	tasks(t, again.dir)
 }
@@ -218,13 +213,9 @@ func TestTasksRunOneAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go verify(ctx)
 	<-g.begun
-	if _, err := open(t, dir).Scavenge(t.Context(), nil); !errors.Is(err, maintenance.ErrBusy) {
-		t.Errorf("error = %v, want busy", err)
-	}
+	assert.Is(t, assert.Err(open(t, dir).Scavenge(t.Context(), nil)), maintenance.ErrBusy, "error")
 	cancel() // the client goes, and with it the task
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v", err)
-	}
+	assert.Is(t, <-ended, context.Canceled, "error")
 	deadline := time.Now().Add(patience)
 	for begun := false; !begun; {
 		go verify(t.Context())
@@ -247,13 +238,10 @@ func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "letter.txt"), []byte("dear"), 0o600))
-	if _, err := maintenance.Open(t.Context(), dir, silent); !errors.Is(err, maintenance.ErrNoStore) {
-		t.Errorf("error = %v, want no store", err)
-	}
-	if _, err := maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil,
-		nil); !errors.Is(err, maintenance.ErrNoStore) {
-		t.Errorf("error = %v, want no store", err)
-	}
+	assert.Is(t, assert.Err(maintenance.Open(t.Context(), dir, silent)), maintenance.ErrNoStore,
+		"error")
+	assert.Is(t, assert.Err(maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil,
+		nil)), maintenance.ErrNoStore, "error … want no store")
 }
 
 func TestDamagedBackupIsNotRestored(t *testing.T) {
@@ -265,9 +253,7 @@ func TestDamagedBackupIsNotRestored(t *testing.T) {
 		files := must.Get(filepath.Glob(filepath.Join(r.dir, pattern)))(t)
 		for _, file := range files {
 			data, err := os.ReadFile(file) //nolint:gosec // the test's own
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if pattern == "*.sst" && len(data) > 200 {
 				for i := 20; i < 60; i++ {
 					data[i] ^= 0x5a

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -46,14 +47,10 @@ func TestRestore_removesLeftovers(t *testing.T) {
 	if list := names(); len(list) != 3 || slices.Contains(list, ".store-restoring-123") {
 		t.Errorf("while one is at work: %v", list)
 	}
-	if report, err := maintenance.Restore(t.Context(), backup, dir, silent, nil, nil); err != nil || report.Events != 51 {
-		t.Errorf("restore: %+v, %v", report, err)
-	}
+	assert.Equal(t, must.Get(maintenance.Restore(t.Context(), backup, dir, silent, nil, nil))(t).Events, 51, "restore")
 	close(goOn)
 	if err := <-slow; err == nil || !strings.Contains(err.Error(), "take the place of") {
 		t.Errorf("the slower of two: %v, want that it was too late", err)
 	}
-	if list := names(); !slices.Equal(list, append(others, "store")) {
-		t.Errorf("afterwards: %v", list)
-	}
+	assert.Slices(t, names(), append(others, "store"), "afterwards")
 }

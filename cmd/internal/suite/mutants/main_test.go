@@ -49,9 +49,7 @@ func TestMutants(t *testing.T) {
 	t.Chdir(root)
 	chosen := must.Get(choose(t.Context(), root, 9, 1, []string{"./..."}))(t)
 	chosen, binaries, err := build(t.Context(), t.Output(), root, t.TempDir(), chosen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var noticed, unnoticed []string
 	for _, m := range chosen {
 		switch by, reached := m.try(t.Context(), binaries); {
