@@ -268,8 +268,7 @@ func TestMethodCancel(t *testing.T) {
 	} {
 		for _, text := range []string{published + c.text, c.text + published} {
 			result := readAt(t, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), "", text)
-			assert.Equal(t, strings.TrimSpace(instants(result.Observations)), "T, UTC: "+c.want,
-				"%s", c.name, c.want)
+			assert.Equal(t, strings.TrimSpace(instants(result.Observations)), "T, UTC: "+c.want, "%s", c.name)
 		}
 	}
 }
