@@ -234,7 +234,7 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 	const appends = 300
 	store := nodetest.Start(t)
 	var given []uuid.UUID
-	for round := range 40 {
+	for round := range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
 		ids, answered := make([]uuid.UUID, 0, appends), 0
 		err := store.Patient(time.Minute).AppendInOrder(ctx, 0, func(yield func(*esdb.Ordered) bool) {
@@ -245,7 +245,7 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 				if !yield(one) {
 					return
 				}
-				if answered >= round {
+				if answered >= 2*round {
 					cancel() // with others on their way
 				}
 			}
