@@ -37,9 +37,7 @@ func TestAttachAndDetach(t *testing.T) {
 	concerts, site := f.feed(), f.site()
 	in := command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: site}
 	first := must.Get(f.AttachSource(t.Context(), f.by, in))(t)
-	if len(first.Value.Associations) != 1 {
-		t.Fatalf("associations: %+v, want one", first.Value.Associations)
-	}
+	must.Equal(t, len(first.Value.Associations), 1, "associations: %+v", first.Value.Associations)
 	association := first.Value.Associations[0].ID
 	want := []feed.Association{{
 		ID:         association,

@@ -217,9 +217,7 @@ func TestRegisterFeed(t *testing.T) {
 		Name:         "Local news",
 	}
 	for range 2 { // the same again changes nothing
-		if made, err := f.RegisterFeed(t.Context(), operator, in); err != nil || made.ID != in.ID {
-			t.Fatalf("id %s, %v", made.ID, err)
-		}
+		must.Equal(t, must.Get(f.RegisterFeed(t.Context(), operator, in))(t).ID, in.ID, "id")
 	}
 	for name, tt := range map[string]struct {
 		change func(*command.RegisterFeed)

@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -54,9 +55,7 @@ func TestSubscription_destinationDeletedMeanwhile(t *testing.T) {
 			Feeds:      pins,
 		}})
 		refused(t, err, command.NotFound, "")
-		left, err := subscription.Aggregate.Load(t.Context(), f.Store, made.ID)
-		if err != nil || left.State.Status != subscription.StatusDeleted {
-			t.Errorf("%s leaves it %q, %v", name, left.State.Status, err)
-		}
+		left := must.Get(subscription.Aggregate.Load(t.Context(), f.Store, made.ID))(t)
+		assert.Equal(t, left.State.Status, subscription.StatusDeleted, "%s leaves it", name)
 	}
 }

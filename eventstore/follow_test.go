@@ -47,9 +47,7 @@ func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 			if message.Event == nil {
 				continue
 			}
-			if message.Event.Revision != want {
-				t.Fatalf("revision %d, want %d", message.Event.Revision, want)
-			}
+			must.Equal(t, message.Event.Revision, want, "revision")
 			want++
 			seen++
 		}

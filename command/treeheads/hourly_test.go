@@ -332,10 +332,8 @@ func TestTargetFile(t *testing.T) {
 		must.OK(t, target.Send(t.Context(), &heads[i]))
 	}
 	text := must.Get(os.ReadFile(path))(t)
-	kept, err := seal.ReadHeads(bytes.NewReader(text))
-	if err != nil || len(kept) != 4 {
-		t.Fatalf("%d heads, %v", len(kept), err)
-	}
+	kept := must.Get(seal.ReadHeads(bytes.NewReader(text)))(t)
+	must.Equal(t, len(kept), 4, "heads")
 	if report := verify(t, l, kept); !report.OK() || report.Elsewhere != 4 {
 		t.Errorf("%+v", report)
 	}

@@ -156,10 +156,8 @@ func sealed(t testing.TB) (*log, []seal.Head) {
 	s := sealer(l)
 	for range 4 {
 		l.add(t, 10)
-		more, err := s.Seal(t.Context(), by)
-		if err != nil || len(more) != 1 {
-			t.Fatalf("%d heads, %v", len(more), err)
-		}
+		more := must.Get(s.Seal(t.Context(), by))(t)
+		must.Equal(t, len(more), 1, "heads")
 		heads = append(heads, more...)
 	}
 	return l, heads

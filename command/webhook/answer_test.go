@@ -261,9 +261,7 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 			t.Fatalf("%+v", result)
 		}
 	}
-	if len(opened) != 1 {
-		t.Fatalf("%d connections, want 1", len(opened))
-	}
+	must.Equal(t, len(opened), 1, "connections")
 	opened[0].Expire(time.Now())
 	if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() || len(opened) != 2 {
 		t.Errorf("%d connections, %+v", len(opened), result)

@@ -305,9 +305,7 @@ func (e *endpoint) idleConnections(t *testing.T, sender *Sender, n int) {
 		})
 	}
 	sent.Wait()
-	if opened := e.connections.Load(); opened != int64(n) {
-		t.Fatalf("%d connections, want %d", opened, n)
-	}
+	must.Equal(t, e.connections.Load(), int64(n), "connections, want %d", n)
 }
 
 // together answers requests once n of them are there, so that each has its own connection.
@@ -379,9 +377,7 @@ func TestConnectionsClosedWhileIdleFailNoAttempt(t *testing.T) {
 		if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() {
 			t.Fatalf("%+v", result)
 		}
-		if n := len(e.requests()) - idle; n != 1 {
-			t.Fatalf("%d requests instead of 1", n)
-		}
+		must.Equal(t, len(e.requests())-idle, 1, "requests")
 	}
 }
 

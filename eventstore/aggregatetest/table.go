@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // Decisions is a table of an aggregate's decisions by state and command.
@@ -39,9 +40,7 @@ func (d *Decisions[S, E, C]) State(name string, events ...E) *Decisions[S, E, C]
 // the new events' types, as in "Created SecretMinted"; "" if it changes nothing.
 func (d *Decisions[S, E, C]) When(command C, want ...any) *Decisions[S, E, C] {
 	d.t.Helper()
-	if len(want) != len(d.states) {
-		d.t.Fatalf("%T has %d cells, want one for each of %d states", command, len(want), len(d.states))
-	}
+	must.Equal(d.t, len(want), len(d.states), "%T … cells, want one for each states", command)
 	for i, column := range d.states {
 		events, err := d.aggregate.Decide(column.state, command)
 		names := make([]string, len(events))

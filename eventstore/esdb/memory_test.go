@@ -137,9 +137,7 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 			t.Fatalf("after %d events: %v", seen, err)
 		}
 		if message.Event != nil {
-			if message.Event.Revision != eventstore.Revision(seen) {
-				t.Fatalf("revision %d came, want %d", message.Event.Revision, seen)
-			}
+			must.Equal(t, message.Event.Revision, eventstore.Revision(seen), "revision … came, want %d", seen)
 			seen++
 		}
 		if seen == rounds*burst {

@@ -277,9 +277,7 @@ func resumed(t *testing.T, store *esdb.Store) {
 		return nil, 0
 	}
 	all, total := rest(eventstore.Start)
-	if total != 40 {
-		t.Fatalf("%d events, want 40", total)
-	}
+	must.Equal(t, total, 40, "events")
 	for _, position := range all {
 		_, before := 0, 0
 		for message, err := range store.All(ctx, eventstore.Start) {

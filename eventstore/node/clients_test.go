@@ -201,10 +201,8 @@ func TestIDsAreRememberedForEachStream(t *testing.T) {
 	for _, stream := range []string{"s", "t"} {
 		appendTo(t, client, stream, esdb.Any{}, a, a)
 		appendTo(t, client, stream, esdb.Any{}, a)
-		list, err := readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
-		if err != nil || len(list) != 2 {
-			t.Errorf("stream %s has %d events, %v", stream, len(list), err)
-		}
+		list := must.Get(readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)
+		assert.Equal(t, len(list), 2, "stream %s … events", stream)
 	}
 }
 

@@ -125,10 +125,8 @@ func (r *Rule) Because(reason string) {
 func (r *Rule) recorded(after eventstore.Position) (list, reasons []string) {
 	r.t.Helper()
 	for _, event := range r.Events(after, eventstore.Filter{}) {
-		metadata, err := eventstore.ParseMetadata(event.Metadata)
-		if err != nil || metadata.Actor != r.runs.Traits().Name {
-			r.t.Errorf("%s by %q (%v)", event.Type, metadata.Actor, err)
-		}
+		metadata := must.Get(eventstore.ParseMetadata(event.Metadata))(r.t)
+		assert.Equal(r.t, metadata.Actor, r.runs.Traits().Name, "%s by", event.Type)
 		r.follows(&event, metadata)
 		list, reasons = append(list, fmt.Sprint(event.Stream, " ", event.Type)), append(reasons, metadata.Reason)
 	}

@@ -172,9 +172,7 @@ func reads(t *testing.T, store eventstore.Store) {
 		before := time.Now().Add(-time.Minute)
 		f.append(stream, eventstore.NoStream, proposed...)
 		events := f.read(stream, 0)
-		if len(events) != len(proposed) {
-			t.Fatalf("%d events, want %d", len(events), len(proposed))
-		}
+		must.Equal(t, len(events), len(proposed), "events")
 		for i, got := range events {
 			want := eventstore.Recorded{
 				ID:       proposed[i].ID,
@@ -238,9 +236,7 @@ func concurrency(t *testing.T, store eventstore.Store) {
 				})
 			}
 			group.Wait()
-			if won[round] != 1 {
-				t.Fatalf("round %d was won by %d writers", round, won[round])
-			}
+			must.Equal(t, won[round], 1, "round %d was won by … writers", round)
 		}
 		assert.Equal(t, len(f.read(stream, 0)), rounds, "events")
 	})

@@ -157,9 +157,7 @@ func checkOrder(t *testing.T, events []eventstore.Recorded) {
 		if i > 0 && !events[i-1].Position.Before(e.Position) {
 			t.Fatalf("position %s follows %s", e.Position, events[i-1].Position)
 		}
-		if e.Revision != next[e.Stream] {
-			t.Fatalf("%s: revision %d came, want %d", e.Stream, e.Revision, next[e.Stream])
-		}
+		must.Equal(t, e.Revision, next[e.Stream], "%s: revision … came", e.Stream)
 		next[e.Stream]++
 	}
 }

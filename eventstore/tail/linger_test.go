@@ -11,6 +11,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/eventstore/tail"
 )
 
@@ -60,9 +61,7 @@ func next(t *testing.T, came <-chan eventstore.Position, want eventstore.Positio
 	t.Helper()
 	select {
 	case at := <-came:
-		if at != want {
-			t.Fatalf("%s came, want %s", at, want)
-		}
+		must.Equal(t, at, want, "came")
 	case <-time.After(patience):
 		t.Fatalf("%s does not come", want)
 	}
@@ -95,9 +94,7 @@ func TestLinger_eventsComeTogether(t *testing.T) {
 	for range 20 {
 		add()
 	}
-	if n := len(patient); n != 0 {
-		t.Fatalf("%d events came while no caller waited", n)
-	}
+	must.Equal(t, len(patient), 0, "events came while no caller waited")
 	close(waits)
 	for _, at := range want {
 		next(t, patient, at)

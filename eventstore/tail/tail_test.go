@@ -121,13 +121,9 @@ func newConsumer() *consumer {
 func (c *consumer) check(t *testing.T, want []eventstore.Position) {
 	t.Helper()
 	<-c.ended
-	if len(c.seen) != len(want) {
-		t.Fatalf("%d events came, want %d", len(c.seen), len(want))
-	}
+	must.Equal(t, len(c.seen), len(want), "events came")
 	for i := range want {
-		if c.seen[i] != want[i] {
-			t.Fatalf("event %d is that at %s, want %s", i, c.seen[i], want[i])
-		}
+		must.Equal(t, c.seen[i], want[i], "event %d is that at", i)
 	}
 }
 

@@ -138,9 +138,7 @@ func TestFromSourceToItems(t *testing.T) {
 
 func (w *world) expectPublished(events []eventstore.Recorded, feed, itemID uuid.UUID) {
 	w.t.Helper()
-	if len(events) != 1 {
-		w.t.Fatalf("%d events are published, want 1: a backfill is no news", len(events))
-	}
+	must.Equal(w.t, len(events), 1, "events are published, want 1: a backfill is no news")
 	event := must.Get(publication.Events.Decode(&events[0]))(w.t)
 	p, ok := event.(publication.Published)
 	if !ok || p.Type != "event.item.added" || p.FeedID != feed || p.FeedType != "event" ||
@@ -154,9 +152,7 @@ func (w *world) expectPublished(events []eventstore.Recorded, feed, itemID uuid.
 func (w *world) backfill(source uuid.UUID) query.Backfill {
 	w.t.Helper()
 	listed := w.listed(source)
-	if len(listed.Backfills) != 1 {
-		w.t.Fatalf("backfills of %s: %+v", source, listed.Backfills)
-	}
+	must.Equal(w.t, len(listed.Backfills), 1, "backfills of %s: %+v", source, listed.Backfills)
 	return listed.Backfills[0]
 }
 
@@ -247,7 +243,7 @@ func TestMergeAndSplit(t *testing.T) {
 	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
 	w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
 	assert.Equal(t, w.titles(feed)["Anna Schmidt Quartett"], item.ID(feed, first),
-		"the item … want that of the older one")
+		"the item")
 
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
 	if err != nil || len(split.Value) != 1 || split.Value[0].From != first {

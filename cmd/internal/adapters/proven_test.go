@@ -255,9 +255,7 @@ func TestCredentialsBroughtBack(t *testing.T) {
 			c := newCredentialed(t)
 			go c.Watch(t.Context())
 			<-c.store.asked
-			if got := c.found(); len(got) != 3 {
-				t.Fatal(got)
-			}
+			must.Equal(t, len(c.found()), 3, "found")
 			c.change(of.end)
 			c.forge(of.sql)
 			deadline := time.After(patience)

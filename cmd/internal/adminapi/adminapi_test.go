@@ -76,9 +76,7 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", keys, "")
 	answer.into(t, 200, &list)
-	if len(list.Items) != 2 {
-		t.Fatalf("keys: %s", answer.body)
-	}
+	must.Equal(t, len(list.Items), 2, "keys: %s", answer.body)
 	newest, oldest := list.Items[0], list.Items[1]
 	if newest.ID != second.ID || newest.ExpiresAt == nil || newest.ExpiresAt.Year() != 2100 || newest.RevokedAt != nil ||
 		newest.CreatedAt.IsZero() {
@@ -193,9 +191,7 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 	shown := func() query.Source {
 		t.Helper()
 		list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
-		if len(list.Items) != 1 {
-			t.Fatalf("sources: %+v", list)
-		}
+		must.Equal(t, len(list.Items), 1, "sources: %+v", list)
 		return list.Items[0]
 	}
 	if got := shown(); got.State != "registered" || got.PausedAt != nil || !got.Since.Equal(got.CreatedAt) ||

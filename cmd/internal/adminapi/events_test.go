@@ -175,9 +175,7 @@ func TestPublishMany(t *testing.T) {
 	published := into[adminapi.Published](t, 200, s.do(t, "POST", "/admin/events", body))
 	assert.Equal(t, published.Published, len(ids), "published")
 	for _, id := range ids {
-		if got := s.EventTypes(t, "publication-"+id); len(got) != 1 {
-			t.Fatalf("event %s recorded %v", id, got)
-		}
+		must.Equal(t, len(s.EventTypes(t, "publication-"+id)), 1, "event %s recorded", id)
 	}
 }
 

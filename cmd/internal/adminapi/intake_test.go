@@ -46,9 +46,7 @@ func TestEventsOfBodiesWaitForTheirTurn(t *testing.T) {
 						synctest.Wait()
 					}
 				}
-				if len(entered) != tt.want {
-					t.Fatalf("%d are on their way, want %d", len(entered), tt.want)
-				}
+				must.Equal(t, len(entered), tt.want, "are on their way")
 				for range 2 * each {
 					(<-entered)()
 					synctest.Wait()

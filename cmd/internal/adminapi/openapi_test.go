@@ -153,10 +153,8 @@ func TestConsoleLink(t *testing.T) {
 	}
 	assert.Equal(t, strings.Contains(s.Logged.String(), token), false, "the log has the token")
 	hash := sha256.Sum256([]byte(token))
-	visitor, err := adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now())
-	if err != nil || visitor.Person != "ann (by operator)" {
-		t.Errorf("the link is for %q, %v: want its maker beside the name", visitor.Person, err)
-	}
+	visitor := must.Get(adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now()))(t)
+	assert.Equal(t, visitor.Person, "ann (by operator)", "the link is for")
 	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/console-link", `{"as":"ann"}`).refused(t, 404, "NOT_FOUND",
 		"organization not found")
 	s.do(t, "POST", "/admin/organizations/x/console-link", `{"as":"ann"}`).refused(t, 400, "INVALID_PARAMS", "id")
@@ -175,10 +173,8 @@ func TestAnalystLogins(t *testing.T) {
 	s := serve(t)
 	name := "ana_" + strings.ToLower(rand.Text())
 	login := into[adminapi.NewAnalystLogin](t, 201, s.do(t, "POST", "/admin/analytics/logins", `{"name":"`+name+`"}`))
-	address, err := url.Parse(login.Connection)
-	if err != nil || address.User.Username() != name {
-		t.Fatalf("connection of %v, %v", address.User.Username(), err)
-	}
+	address := must.Get(url.Parse(login.Connection))(t)
+	must.Equal(t, address.User.Username(), name, "connection of")
 	if password, _ := address.User.Password(); len(password) < 20 || strings.Contains(s.Logged.String(), password) {
 		t.Error("no password, or one that is in the log")
 	}

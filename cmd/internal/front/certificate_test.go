@@ -136,9 +136,7 @@ func TestNewHandshakesShowTheNewCertificate(t *testing.T) {
 		must.OK(t, conn.HandshakeContext(t.Context()))
 		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
-	if got := shown(); got != "one.example" {
-		t.Fatalf("shows %s", got)
-	}
+	must.Equal(t, shown(), "one.example", "shown")
 	write(t, "two.example", cert, key)
 	must.OK(t, front.Look(certificate))
 	assert.Equal(t, shown(), "two.example", "after the change it")

@@ -315,9 +315,7 @@ func TestHousesUnderOneNumber(t *testing.T) {
 			both = append(both, bare(o.Details))
 		}
 	}
-	if len(both) != 2 {
-		t.Fatalf("%d events, want 2", len(both))
-	}
+	must.Equal(t, len(both), 2, "events")
 	if v := match.Compare(both[0].Subject, both[1].Subject, match.Nothing); v.Same || v.Reason != match.OtherPlace {
 		t.Errorf("got %+v", v)
 	}

@@ -125,9 +125,7 @@ func TestFollower_heldBack(t *testing.T) {
 		must.OK(t, err)
 		return len(to.secrets)
 	}
-	if n := secrets(); n != 1 {
-		t.Fatalf("signed by %d secrets, want 1", n)
-	}
+	must.Equal(t, secrets(), 1, "signed by … secrets")
 	at := execute(t, store, hook, destination.Rotate{
 		Organization: owner,
 		SecretID:     uuid.New(),

@@ -61,8 +61,7 @@ type shop struct {
 func openShop(t *testing.T, want func(*mtlstest.Authority) *tls.Config, answer http.HandlerFunc) *shop {
 	t.Helper()
 	s := &shop{T: t, keys: &keys{}, authority: mtlstest.NewAuthority(t, "Receiver's")}
-	vault, err := sealing.NewVault(s.keys, make([]byte, 32))
-	must.OK(t, err)
+	vault := must.Get(sealing.NewVault(s.keys, make([]byte, 32)))(t)
 	s.commands = &command.Commands{Store: nodetest.Start(t), Now: time.Now, Vault: vault}
 	s.receiver = mtlstest.Receive(t, want(s.authority), answer)
 	s.secret = must.Get(webhook.Mint(neverEnding{}))(t)

@@ -8,6 +8,7 @@ import (
 
 	"carillon/command/delivery/schedule"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // lane offers deliveries to one destination, and starts all that may start.
@@ -117,9 +118,7 @@ func TestLane_freshAndClaimedTakeTurns(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
 	l.offer(500, true)
-	if l.offer(20, false) != 20 {
-		t.Fatal("a backfill left no room for new events")
-	}
+	must.Equal(t, l.offer(20, false), 20, "a backfill left no room for new events")
 	fresh, begun := 0, 0
 	for fresh < 20 && begun < 60 {
 		started := l.start()

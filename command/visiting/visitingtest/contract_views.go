@@ -223,10 +223,8 @@ func cutOff(t *testing.T, s Subject) {
 		all[i] = sight(uuid.NewString(), "new")
 	}
 	c.read("a", all...)
-	views, err := c.walk.Waiting(t.Context())
-	if err != nil || len(views) != visiting.MaxWaiting {
-		t.Fatalf("%d wait, %v", len(views), err)
-	}
+	views := must.Get(c.walk.Waiting(t.Context()))(t)
+	must.Equal(t, len(views), visiting.MaxWaiting, "wait")
 	s.Age(t, time.Minute) // it was killed
 	if c.take(); c.turn.Fresh || c.turn.Tally.New == 0 {
 		t.Errorf("turn: %+v", c.turn)

@@ -70,9 +70,7 @@ func TestAppend_survivesPowerLoss(t *testing.T) {
 			must.OK(t, err)
 			last = event.Revision
 		}
-		if last != revision {
-			t.Fatalf("the stream ends at %d, %d was acknowledged", last, revision)
-		}
+		must.Equal(t, last, revision, "the stream ends at … was acknowledged")
 		must.OK(t, n.Close())
 	}
 }
@@ -107,14 +105,10 @@ func TestRead_pages(t *testing.T) {
 	read := 0
 	for event, err := range store.Read(t.Context(), "thing-1", 0) {
 		must.OK(t, err)
-		if event.Revision != eventstore.Revision(read) {
-			t.Fatalf("revision %d, want %d", event.Revision, read)
-		}
+		must.Equal(t, event.Revision, eventstore.Revision(read), "revision … want %d", read)
 		read++
 	}
-	if read != events {
-		t.Fatalf("%d events, want %d", read, events)
-	}
+	must.Equal(t, read, events, "events")
 	var ended error
 	for event, err := range store.Read(t.Context(), "thing-1", 0) {
 		if err == nil && event.Revision == 0 {

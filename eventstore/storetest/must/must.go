@@ -1,7 +1,10 @@
-// Package must ends a test at an error that it does not expect.
+// Package must ends a test at an error or a value that it does not expect.
 package must
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // OK fails the test if there is an error.
 func OK(tb testing.TB, err error) {
@@ -17,5 +20,13 @@ func Get[T any](value T, err error) func(testing.TB) T {
 		tb.Helper()
 		OK(tb, err)
 		return value
+	}
+}
+
+// Equal compares two values with ==. The format names them.
+func Equal[T comparable](tb testing.TB, got, want T, format string, args ...any) {
+	tb.Helper()
+	if got != want {
+		tb.Fatalf("%s: %+v, want %+v", fmt.Sprintf(format, args...), got, want)
 	}
 }

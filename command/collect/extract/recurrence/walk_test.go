@@ -69,10 +69,8 @@ func TestWalk(t *testing.T) {
 		{"FREQ=YEARLY;BYYEARDAY=-365,-62", "261031T2000"},
 		{"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1,99", "261030T2000"},
 	} {
-		got, err := walked(t, 100_000, tt.rule, start, from, to, false)
-		if err != nil || got != tt.want {
-			t.Errorf("%s gives %s, %v; want %s", tt.rule, got, err, tt.want)
-		}
+		got := must.Get(walked(t, 100_000, tt.rule, start, from, to, false))(t)
+		assert.Equal(t, got, tt.want, "%s", tt.rule)
 	}
 	if got, err := walked(t, 100, "FREQ=DAILY;BYHOUR=1,2", start, from, from.AddDate(0, 0, 1), true); err != nil ||
 		got != "261001T2000" {

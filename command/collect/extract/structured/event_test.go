@@ -16,9 +16,7 @@ import (
 func only(t *testing.T, timezone, block string) collect.Observation {
 	t.Helper()
 	result := read(t, "https://a.example/programme", timezone, `<script type="application/ld+json">`+block+`</script>`)
-	if len(result.Observations) != 1 {
-		t.Fatalf("%d observations, notes %+v", len(result.Observations), result.Notes)
-	}
+	must.Equal(t, len(result.Observations), 1, "observations, notes %+v", result.Notes)
 	return result.Observations[0]
 }
 

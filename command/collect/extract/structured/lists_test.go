@@ -8,6 +8,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // listOf returns a page with a heading and three rows of a format with their dates.
@@ -112,9 +113,7 @@ func TestOriginsOfListEntries(t *testing.T) {
 		if len(got.Notes) != 1 || !strings.HasSuffix(got.Notes[0].Text, `--event "body > div > li" --title "h3" name`) {
 			t.Errorf("notes: %v", got.Notes)
 		}
-		if len(got.Observations) != 3 {
-			t.Fatalf("%d found, want 3", len(got.Observations))
-		}
+		must.Equal(t, len(got.Observations), 3, "found")
 		assert.Equal(t, got.Observations[0].Details.PrimaryURL, c.url, "at")
 		for _, o := range got.Observations[0].Origins {
 			want := map[collect.Field]string{

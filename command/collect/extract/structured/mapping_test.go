@@ -232,9 +232,7 @@ func TestMapping(t *testing.T) {
 			t.Run(m.field+" in "+string(syntax), func(t *testing.T) {
 				t.Parallel()
 				result := read(t, "https://a.example/programme", "UTC", page)
-				if len(result.Observations) != 1 {
-					t.Fatalf("%d observations, notes %+v", len(result.Observations), result.Notes)
-				}
+				must.Equal(t, len(result.Observations), 1, "observations, notes %+v", result.Notes)
 				o := result.Observations[0]
 				if got := fieldOf(t, o, m.field); got != m.want || o.Details.Title != "Gig" {
 					t.Errorf("%q with %s, want %s", o.Details.Title, got, m.want)

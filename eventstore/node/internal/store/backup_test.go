@@ -30,15 +30,14 @@ func (w watched) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 func TestBackup_namedWhenComplete(t *testing.T) {
 	t.Parallel()
 	target, files := filepath.Join(t.TempDir(), "backup"), 0
-	s, err := Open(Options{Dir: t.TempDir(), FS: watched{vfs.Default, func(name string) {
+	s := must.Get(Open(Options{Dir: t.TempDir(), FS: watched{vfs.Default, func(name string) {
 		if strings.HasPrefix(name, target) {
 			files++
 			if _, err := os.Stat(target); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the backup has its name before it has %s: %v", filepath.Base(name), err)
 			}
 		}
-	}}})
-	must.OK(t, err)
+	}}}))(t)
 	put(t, s, "a", "x", `{}`, 20)
 	if err := os.MkdirAll(filepath.Join(target+unfinished, "old"), 0o700); err != nil { // an interrupted one
 		t.Fatal(err)
@@ -141,8 +140,7 @@ func TestStoreOfAnOlderFormatOpens(t *testing.T) {
 	mustAppend(t, s, "s", 30)
 	dir := t.TempDir()
 	older := must.Get(pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatTableFormatV6}))(t)
-	iter, err := s.db.NewIter(nil)
-	must.OK(t, err)
+	iter := must.Get(s.db.NewIter(nil))(t)
 	for ok := iter.First(); ok; ok = iter.Next() {
 		must.OK(t, older.Set(iter.Key(), iter.Value(), pebble.NoSync))
 	}

@@ -104,9 +104,7 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 800)
 	s := must.Get(Open(Options{Dir: copyOf(t, dir)}))(t)
-	if n := countAll(t, s); n != events {
-		t.Fatalf("%d of %d events", n, events)
-	}
+	must.Equal(t, countAll(t, s), events, "events")
 	mustClose(t, s)
 	newest := newestLog(t, dir)
 	path, intact, end := newest.path, newest.content, int(newest.end)

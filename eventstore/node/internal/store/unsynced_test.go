@@ -50,9 +50,7 @@ func TestUnsyncedAppends(t *testing.T) {
 			t.Parallel()
 			fs := newTroubled()
 			s := openIn(t, fs)
-			if s.Watermark() != 0 {
-				t.Fatal("not empty")
-			}
+			must.Equal(t, s.Watermark(), 0, "not empty")
 			at := appended(t, s)
 			follows(t, s)
 			if s.Watermark() < at.Position {

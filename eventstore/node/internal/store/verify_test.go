@@ -120,14 +120,11 @@ func put(t *testing.T, s *Store, stream, eventType, data string, n int) {
 func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := Open(Options{Dir: dir})
-	must.OK(t, err)
+	s := must.Get(Open(Options{Dir: dir}))(t)
 	put(t, s, "a", "x", `{}`, 3)
 	put(t, s, MetadataStream("b"), MetadataType, `{"$tb":3}`, 1)
 	put(t, s, "b", "x", `{}`, 3)
-	if removed, err := s.Scavenge(t.Context(), nil); err != nil || removed.Events != 3 {
-		t.Fatalf("scavenged %+v, %v", removed, err)
-	}
+	must.Equal(t, must.Get(s.Scavenge(t.Context(), nil))(t).Events, 3, "scavenged")
 	check := func(when string) {
 		t.Helper()
 		seen := 0
@@ -162,8 +159,7 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 	must.OK(t, s.Close())
 	about := must.Get(pebble.Peek(dir, vfs.Default))(t)
 	intact := must.Get(os.ReadFile(about.ManifestFilename))(t)
-	before, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	must.OK(t, err)
+	before := must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t)
 	write := func(content []byte) {
 		t.Helper()
 		must.OK(t, os.WriteFile(about.ManifestFilename, content, 0o600))
