@@ -51,7 +51,8 @@ type ItemHit struct {
 	StartsAt time.Time // of its next occurrence, or else of its last one
 }
 
-// itemsSearched bounds the occurrences at which a search looks in each feed, those to come and those that were.
+// itemsSearched bounds the occurrences at which a search looks in each feed, those to come and those that were. It
+// reads as many items of all feeds together.
 const itemsSearched = 2000
 
 // ItemsTitled lists items of the feeds that an organization can see whose titles have all of some words, whatever the
@@ -72,7 +73,8 @@ func (q *Queries) ItemsTitled(
 			WHERE v.feed_type = 'event'
 			ORDER BY o.item_id, o.starts_at < $2, greatest(o.starts_at - $2, $2 - o.starts_at))
 		SELECT i.id, near.feed, near.name, named.title, near.starts_at
-		FROM near JOIN items.items i ON i.id = near.item_id
+		FROM (SELECT * FROM near ORDER BY greatest(starts_at - $2, $2 - starts_at), item_id LIMIT 2 * $4) near
+		JOIN items.items i ON i.id = near.item_id
 		CROSS JOIN LATERAL (SELECT (convert_from(i.current, 'UTF8') || '}')::jsonb->>'title' AS title) named
 		WHERE NOT EXISTS (SELECT FROM unnest($3::text[]) AS word WHERE strpos(lower(named.title), lower(word)) = 0)
 		ORDER BY near.starts_at < $2, near.starts_at, i.id LIMIT $5`, organization, now, words, itemsSearched, limit)

@@ -96,7 +96,7 @@ func (s *scene) organizationsPages(base string) []string {
 		"/destinations/{works}/edit", "/destinations/{works}/rotate",
 		"/deliveries/{delivered}", "/deliveries/{failed}", "/feeds", "/feeds/{feed}", "/feeds/{feed}?page=7",
 		"/feeds/{feed}/items/{item}",
-		"/events", "/events/{event}", "/events/{event}?who=none&page=3",
+		"/events", "/events/{event}", "/events/{event}?who=none&page=3", "/search?q=organ", "/search?q=hook",
 	}
 	for _, filter := range []string{"type=event.*", "type=news.item.added", "feed={feed}", "since=" + since + "&until=" +
 		until, "q=subject/4711", "before=" + oldest, "type=event.*&before=" + oldest} {

@@ -158,14 +158,6 @@ func TestFormAfterSessionEndInBrowser(t *testing.T) {
 	}
 }
 
-// leave presses a button, and waits for the next page.
-func (b *tab) leave(t *testing.T, button string) {
-	t.Helper()
-	ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
-	b.pressButton(t, button)
-	b.until(t, "the page after "+button+" is there", `!document.documentElement.dataset.left`)
-}
-
 // TestFrameInBrowser: a page of another site shows the console in a frame: its login link signs in without a click and
 // opens a page, whose height the parent learns.
 func TestFrameInBrowser(t *testing.T) {

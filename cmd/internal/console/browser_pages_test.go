@@ -155,9 +155,7 @@ func (l look) try(t *testing.T, b *tab, path string) {
 	b.open(t, path)
 	b.shows(t, "without scripts", strings.Split(l.shows, "|")...)
 	if l.press != "" {
-		ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
-		b.pressButton(t, l.press)
-		b.until(t, "the page after "+l.press+" is there", `!document.documentElement.dataset.left`)
+		b.leave(t, l.press)
 		b.shows(t, "after "+l.press, strings.Split(l.then, "|")...)
 		b.accessible(t, "after "+l.press)
 		b.fits(t, "after "+l.press, 360)

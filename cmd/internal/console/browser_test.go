@@ -385,6 +385,14 @@ func (b *tab) pressButton(t *testing.T, name string) {
 	t.Fatalf("keys come to no button %q, but to %q", name, all)
 }
 
+// leave presses a button, and waits for the next page.
+func (b *tab) leave(t *testing.T, button string) {
+	t.Helper()
+	ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
+	b.pressButton(t, button)
+	b.until(t, "the page after "+button+" is there", `!document.documentElement.dataset.left`)
+}
+
 // pictures saves screenshots of the page in each size, light and dark, to the directory CARILLON_TEST_PICTURES, if
 // set.
 func (b *tab) pictures(t *testing.T, name string) {
