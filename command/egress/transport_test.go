@@ -268,7 +268,8 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 			idle := make(chan error, 1) // a connection is put back a little after its answer was read
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{PutIdleConn: func(err error) { idle <- err }})
 			request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody))(t)
-			answer := must.Get(transport.RoundTrip(request))(t)
+			answer, err := transport.RoundTrip(request)
+			must.OK(t, err)
 			must.Get(io.Copy(io.Discard, answer.Body))(t)
 			_ = answer.Body.Close()
 			<-idle // or about to be closed

@@ -52,7 +52,8 @@ func TestAuthorityTrustedOnLoopback(t *testing.T) {
 		MinVersion: tls.VersionTLS12,
 	}}}
 	defer client.CloseIdleConnections()
-	response := must.Get(client.Get(server.URL))(t)
+	response, err := client.Get(server.URL)
+	must.OK(t, err)
 	must.OK(t, response.Body.Close())
 }
 

@@ -223,7 +223,8 @@ func TestHostileFramingOverTLS(t *testing.T) {
 	defer client.CloseIdleConnections()
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/two",
 		strings.NewReader("abc")))(t)
-	response := must.Get(client.Do(request))(t)
+	response, err := client.Do(request)
+	must.OK(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if body, _ := io.ReadAll(response.Body); string(body) != `POST /two "abc" tls=true HTTP/2.0` ||
 		response.Header.Get("Strict-Transport-Security") == "" {

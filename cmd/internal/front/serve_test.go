@@ -58,7 +58,8 @@ func TestServe_announcesClosingWhenBusy(t *testing.T) {
 				time.Sleep(10 * time.Millisecond) // by the clock of the bubble
 			}
 			must.Get(io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
-			answer := must.Get(http.ReadResponse(answers, nil))(t)
+			answer, err := http.ReadResponse(answers, nil)
+			must.OK(t, err)
 			body, err := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			if err != nil || string(body) != "yes" || answer.Close != last {
