@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/node"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -56,9 +57,7 @@ func TestSealedLog(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(at("heads"), append([]byte(`{"msg":"log sealed","size":1}`+"\n"), line...), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	roots := map[string]string{}
 	for name, args := range map[string][]string{
 		"itself":    {"--data-dir", data},
@@ -130,9 +129,7 @@ func TestExportLacks(t *testing.T) {
 		"5 events of " + id.String(), "destination-" + id.String() + ": events 0 to 3, none between them is missing",
 		"disclosure-", "nothing of it is missing up to the tree head",
 	} {
-		if !strings.Contains(verified, part) {
-			t.Errorf("no %q in\n%s", part, verified)
-		}
+		assert.Equal(t, strings.Contains(verified, part), true, "no %q in %s", part, verified)
 	}
 }
 

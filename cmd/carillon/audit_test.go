@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/command"
 	"carillon/command/credential"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
@@ -90,9 +91,7 @@ func TestAnalystLogin(t *testing.T) {
 	name := "ana_" + strings.ToLower(rand.Text())
 	connection := s.ok("analytics", "login", name)
 	conn := must.Get(pgx.Connect(t.Context(), strings.TrimSpace(connection)))(t)
-	if err := conn.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, conn.Close(t.Context()))
 	s.refused("name must be 1 to 63 lowercase", "analytics", "login", "Ana")
 	s.shows(name, "analytics", "list")
 	s.ok("analytics", "delete", name)
@@ -113,9 +112,7 @@ func TestAuditorsDay(t *testing.T) {
 	asAuditor := func(args ...string) []string { return append(args, "--admin-token", token) }
 	picture := s.ok(asAuditor("audit", "destination", id)...)
 	for _, text := range []string{"status        deleted", `created "CRM" for`, " begins", "┬", "◀─ the state above"} {
-		if !strings.Contains(picture, text) {
-			t.Errorf("the picture lacks %q:\n%s", text, picture)
-		}
+		assert.Equal(t, strings.Contains(picture, text), true, "the picture lacks %q: %s", text, picture)
 	}
 	var trail adminapi.Audit
 	if err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)),
@@ -157,9 +154,7 @@ func TestAuditIsExported(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "audit.ndjson")
-	if got := s.ok("audit", "destination", id, "--export", file); got != "exported 4 changes to "+file {
-		t.Errorf("export: %s", got)
-	}
+	assert.Equal(t, s.ok("audit", "destination", id, "--export", file), "exported 4 changes to "+file, "export")
 	data, err := os.ReadFile(file)
 	if err != nil || strings.TrimSpace(string(data)) != lines {
 		t.Errorf("the file differs: %v\n%s", err, data)
@@ -168,9 +163,7 @@ func TestAuditIsExported(t *testing.T) {
 	s.refused("no destination has or had this id", "audit", "destination", uuid.NewString(), "--export",
 		filepath.Join(dir, "none.ndjson"))
 	s.refused("no such file", "audit", "destination", id, "--export", filepath.Join(dir, "missing", "audit.ndjson"))
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	assert.Equal(t, len(must.Get(os.ReadDir(dir))(t)), 1, "left behind")
 }
 
 // The record of an organization is found by its id after its deletion, and that of operators by name.
@@ -191,9 +184,7 @@ func TestAuditRecord(t *testing.T) {
 	} {
 		got := unwrapped(s.ok(strings.Fields(command)...))
 		for _, text := range want {
-			if !strings.Contains(got, text) {
-				t.Errorf("%s lacks %q:\n%s", command, text, got)
-			}
+			assert.Equal(t, strings.Contains(got, text), true, "%s lacks %q: %s", command, text, got)
 		}
 	}
 	s.refused("kind must be one of", "audit", "list", "--kind", "wishes")
@@ -250,9 +241,7 @@ func TestAuditRecordOfTokens(t *testing.T) {
 		}
 		got = unwrapped(got)
 		for _, line := range want {
-			if !regexp.MustCompile(line).MatchString(got) {
-				t.Errorf("%s lacks %q:\n%s", command, line, got)
-			}
+			assert.Equal(t, regexp.MustCompile(line).MatchString(got), true, "%s lacks %q: %s", command, line, got)
 		}
 	}
 }

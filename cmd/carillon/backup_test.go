@@ -24,6 +24,7 @@ import (
 	"carillon/command/mtls/mtlstest"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -100,9 +101,7 @@ func TestBackupAndRestore(t *testing.T) {
 	j.concurrently()
 	j.stop()
 	fails(j.T, 1, "must be empty", "restore", j.at("backup"), "--data-dir", j.at("data"))
-	if j.hasKey(j.later) {
-		t.Error("the key of a deleted destination is back, after the server has ended")
-	}
+	assert.Equal(t, j.hasKey(j.later), false, "the key of a deleted destination is back, after the server has ended")
 	j.masterKey("new")
 	must.OK(t, os.RemoveAll(j.at("data/eventstore")))
 	answer[backup.Manifest](t, "restore", j.at("one"), "--data-dir", j.at("data"))

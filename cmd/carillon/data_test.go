@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -59,9 +60,7 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 			t.Errorf("without --yes: exit %d, %s\n%s; want %q", code, failed, out, want)
 		}
 	}
-	if strings.Contains(out, "hunter2") {
-		t.Errorf("it shows a secret:\n%s", out)
-	}
+	assert.Equal(t, strings.Contains(out, "hunter2"), false, "it shows a secret: %s", out)
 	fails(t, 1, "in use by the data directory "+data, "data", "remove", home, "--yes")
 	if gone(data) || gone(home) {
 		t.Fatal("it was removed")
@@ -109,9 +108,7 @@ func TestDataOfARunningServerStays(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	fails(t, 1, "a server is running", "data", "remove", s.server[1], "--yes")
-	if gone(s.server[1]) {
-		t.Error("it is gone")
-	}
+	assert.Equal(t, gone(s.server[1]), false, "it is gone")
 }
 
 // named is a server of events that is as unkind as real ones are, reached by its address.
@@ -154,18 +151,14 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(at("new"), config.MasterKeyFile), master, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	restored := answer[backup.Manifest](t, append([]string{"restore", at("backup")}, fresh...)...)
 	if restored.Keys != made.Keys || restored.Events != made.Events || restored.Streams != made.Streams {
 		t.Errorf("restored %+v of %+v", restored, made)
 	}
 	url, key, stop = server(t, at("new"), database, change, func(cfg *config.Config) { cfg.AfterRestore = true })
 	defer stop()
-	if got := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK); got != want {
-		t.Errorf("the secrets are %s, want %s", got, want)
-	}
+	assert.Equal(t, ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK), want, "the secrets")
 	ask(t, key, http.MethodGet, url+hooks+"gone", "", http.StatusNotFound)
 }
 
@@ -200,18 +193,14 @@ func TestProgressOfACopy(t *testing.T) {
 			"copying: 80.0 %, 1200 events/s, about 40s left",
 			"setting metadata: 50.0 %, 0 streams/s, about 20s left",
 		}, "\n") + "\n"
-		if out.String() != want {
-			t.Errorf("it shows:\n%s\nwant:\n%s", out.String(), want)
-		}
+		assert.Equal(t, out.String(), want, "it shows: … want:")
 	})
 }
 
 // Events that were not copied are counted, and named if they are few.
 func TestCopyNamesLeftOut(t *testing.T) {
 	t.Parallel()
-	if text := leftOutText(nil); text != "" {
-		t.Errorf("nothing was left out, it says %q", text)
-	}
+	assert.Equal(t, leftOutText(nil), "", "nothing was left out, it")
 	few := []copying.LeftOut{{Stream: "$mine", Events: 3}, {Stream: "$stats", Events: 40}}
 	if text, want := leftOutText(
 		few), "not copied: 43 events in 2 streams that begin with $: $stats (40) $mine (3)"; text != want {

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -78,9 +79,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	s.has(s.asked("delivery", "replay", delivery), "sending "+delivery+" again")
 	s.has(s.asked("destination", "enable", l.id), "enabled", "carillon destinations recover "+l.id)
 	s.has(s.asked("destination", "recover", l.id, "--since", "7d", "--dry-run"), "nothing was sent", "failed deliveries")
-	if again := l.next(subject); again.ID != heard.ID {
-		t.Errorf("%s came, want %s again", again.ID, heard.ID)
-	}
+	assert.Equal(t, l.next(subject).ID, heard.ID, "came again")
 	apitest.Eventually(t, "the replay is shown", func() bool {
 		return strings.Contains(s.asked("delivery", "show", delivery), "✓ 2")
 	})
@@ -118,9 +117,7 @@ func TestOperatorsLookForDeliveries(t *testing.T) {
 	} {
 		apitest.Eventually(t, "it is among the failing", func() bool {
 			code, out, errors := ask("deliveries", "--failing")
-			if code != 0 {
-				t.Fatalf("exit %d: %s", code, errors)
-			}
+			must.Equal(t, code, 0, "exit … %s", errors)
 			return strings.Contains(out, subject)
 		})
 	}
@@ -166,7 +163,5 @@ func TestEventsTail(t *testing.T) {
 	}
 	cancel()
 	go func() { _, _ = io.Copy(io.Discard, out) }() // events of other tests, which it may be about to print
-	if code := <-exited; code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	assert.Equal(t, <-exited, 0, "exit")
 }

@@ -26,6 +26,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
@@ -155,9 +156,8 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 		pill := fmt.Sprintf(`<span class="status %s">%[1]s</span>`, state)
 		shown := func(place, text, want string) {
 			t.Helper()
-			if !regexp.MustCompile(want).MatchString(text) {
-				t.Errorf("%s, %s: no %q in\n%s", state, place, want, text)
-			}
+			assert.Equal(t, regexp.MustCompile(want).MatchString(text), true,
+				"%s, %s: no %q in %s", state, place, want, text)
 		}
 		row := func(text string) string {
 			_, row, _ := strings.Cut(text, id.String())
@@ -178,9 +178,8 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 			if (of >= 0) != set.Has(state) || of >= 0 && list.Items[of].State != state {
 				t.Errorf("%s: the list of %s has it at %d", state, name, of)
 			}
-			if has := strings.Contains(get("/deliveries?status="+name), id.String()); has != set.Has(state) {
-				t.Errorf("%s: the page of %s has it: %t", state, name, has)
-			}
+			assert.Equal(t, strings.Contains(get("/deliveries?status="+name), id.String()), set.Has(state),
+				"%s: the page of %s has it", state, name)
 			if has := strings.Contains(get(fmt.Sprintf("/destinations/%s/deliveries?status=%s", show.Destination, name)),
 				id.String()); has != set.Has(state) {
 				t.Errorf("%s: the page of its destination of %s has it: %t", state, name, has)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -84,9 +85,7 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	url := "http://" + s.app.APIAddr().String() + "/events/destinations/validate"
 	body := `{"config":{"url":"` + receiver.URL + `"}}`
 	answer := ask(t, development(t).key, http.MethodPost, url, body, http.StatusOK)
-	if !strings.Contains(answer, `"reachable":true`) {
-		t.Errorf("validate: %s", answer)
-	}
+	assert.Equal(t, strings.Contains(answer, `"reachable":true`), true, "validate: %s", answer)
 	if code, _, errors := certify("receiver.example"); code != 1 || !strings.Contains(errors, "CARILLON_EGRESS_CA") {
 		t.Errorf("a name elsewhere: exit %d %s", code, errors)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/doctor"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -85,7 +86,5 @@ func TestInitMakesSecrets(t *testing.T) {
 	}
 	fails(t, 1, "is there already", "init", file)
 	fails(t, 2, "is missing: CARILLON_TLS_CERT needs it", "serve", "--check-config", "--tls-cert", file)
-	if again := string(must.Get(os.ReadFile(file))(t)); again != made {
-		t.Error("the file was replaced")
-	}
+	assert.Equal(t, string(must.Get(os.ReadFile(file))(t)), made, "the file was replaced")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -53,9 +54,8 @@ func TestDrill(t *testing.T) {
 			stop() // the old machine is gone
 			restored, key, _ = server(t, words[3], pgtest.URL(t),
 				func(cfg *config.Config) { cfg.AfterRestore = true })
-			if got := ask(t, key, http.MethodGet, restored+path+"/secrets", "", http.StatusOK); got != want {
-				t.Errorf("the secrets are %s, want %s", got, want)
-			}
+			assert.Equal(t, ask(t, key, http.MethodGet, restored+path+"/secrets", "", http.StatusOK), want,
+				"the secrets")
 			starts++
 		case words[1] == "serve": // beside the old machine
 			at := slices.Index(words, "--roles")
@@ -69,9 +69,7 @@ func TestDrill(t *testing.T) {
 			}
 		}
 	}
-	if starts != 2 {
-		t.Errorf("the drill starts a restored server %d times: once to look at it, once to take over", starts)
-	}
+	assert.Equal(t, starts, 2, "the drill starts a restored server … times: once to look at it, once to take over")
 }
 
 // TestChecksumsAreSigned signs checksums as a release does, by keys of its own, and changes them afterwards.
@@ -110,9 +108,7 @@ func TestChecksumsAreSigned(t *testing.T) {
 			t.Fatalf("%s: %v, %s", target, err, said)
 		}
 	}
-	if info, err := os.Stat(secret); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the secret key's file: %v, %v", info, err)
-	}
+	assert.Equal(t, must.Get(os.Stat(secret))(t).Mode().Perm(), 0o600, "the secret key's file")
 	if said, err := verify(); err != nil || !strings.Contains(said, "carillon ") {
 		t.Errorf("as it was signed: %v, %s", err, said)
 	}
@@ -151,7 +147,5 @@ func TestSourceCollectWaitsForALateList(t *testing.T) {
 	case <-time.After(5 * time.Second): // the server answers after two
 	}
 	must.OK(t, standstill.Rollback(t.Context()))
-	if got := <-code; got != 0 {
-		t.Errorf("exit %d\n%s", got, errors)
-	}
+	assert.Equal(t, <-code, 0, "exit … %s", errors)
 }

@@ -21,6 +21,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -70,9 +71,7 @@ func publishThings(t *testing.T, url string, n int) {
 func answer[T any](t *testing.T, args ...string) (decoded T) {
 	t.Helper()
 	code, out, errors := runIn(t.Context(), "", append(args, "--json")...)
-	if code != 0 {
-		t.Fatalf("%s: exit code %d: %s", args, code, errors)
-	}
+	must.Equal(t, code, 0, "%s: exit code … %s", args, errors)
 	if err := json.Unmarshal([]byte(out), &decoded); err != nil {
 		t.Fatalf("%s: %v in %s", args, err, out)
 	}
@@ -93,12 +92,9 @@ func TestEventstoreCommands(t *testing.T) {
 		got.Dir != at("backup") {
 		t.Errorf("backed up %+v", got)
 	}
-	if got := answer[node.Scavenged](t, "eventstore", "scavenge", "--data", at("node")); got.Events != 0 {
-		t.Errorf("scavenged %+v", got)
-	}
-	if got := answer[node.Report](t, "eventstore", "restore", at("backup"), "--data-dir", at("data")); got.Events != 70 {
-		t.Errorf("restored %+v", got)
-	}
+	assert.Equal(t, answer[node.Scavenged](t, "eventstore", "scavenge", "--data", at("node")).Events, 0, "scavenged")
+	assert.Equal(t, answer[node.Report](t, "eventstore", "restore", at("backup"), "--data-dir", at("data")).Events, 70,
+		"restored")
 	if got := answer[copying.Result](t, "eventstore", "copy", "--from", url, "--to",
 		at("copy")); got.Copied != 70 || got.Compared != 70 {
 		t.Errorf("copied %+v", got)
@@ -165,9 +161,7 @@ func TestEventstoreOfAnotherUser(t *testing.T) {
 	}
 	prints(t, "", "eventstore", "verify", "--data-dir", data)
 	each(func(path string, owner uint32) {
-		if owner != nobody {
-			t.Errorf("%s belongs to user %d", path, owner)
-		}
+		assert.Equal(t, owner, nobody, "%s belongs to user", path)
 	})
 }
 
@@ -207,9 +201,7 @@ func TestRepairOfADamagedLog(t *testing.T) {
 		!done.Unnamed {
 		t.Errorf("%d events of 70 are left: %+v, %+v", report.Events, done, report)
 	}
-	if kept, err := os.ReadDir(filepath.Join(damaged, "damaged")); err != nil || len(kept) != 1 {
-		t.Errorf("kept: %v, %v", kept, err)
-	}
+	assert.Equal(t, len(must.Get(os.ReadDir(filepath.Join(damaged, "damaged")))(t)), 1, "kept")
 }
 
 // copyFiles copies a directory's regular files: a running node has a socket among them.
@@ -224,8 +216,6 @@ func copyFiles(t *testing.T, from, to string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, entry.Name()), content, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }

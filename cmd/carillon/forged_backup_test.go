@@ -125,9 +125,7 @@ func remove(t *testing.T, path string) {
 func events(t *testing.T, dir string, use func(*esdb.Store)) {
 	t.Helper()
 	store, end, err := maintenance.OpenAlone(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer end()
 	use(store)
 }
@@ -174,9 +172,7 @@ func anew(t *testing.T, dir string, changed func([]esdb.Entry) []esdb.Entry) {
 func userEvents(t *testing.T, store *esdb.Store) (list []esdb.Entry) {
 	t.Helper()
 	for entry, err := range store.All(t.Context(), eventstore.Start) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !strings.HasPrefix(entry.Stream, "$") {
 			entry.Metadata = eventstore.CarriedMetadata(&entry.Recorded)
 			list = append(list, entry)

@@ -24,6 +24,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -131,18 +132,14 @@ func TestListenCleansUp(t *testing.T) {
 	}
 	c, _ := start()
 	_ = c.Process.Signal(syscall.SIGHUP)
-	if err := c.Wait(); err != nil {
-		t.Errorf("after SIGHUP: %v", err)
-	}
+	must.OK(t, c.Wait())
 	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
 		t.Errorf("after SIGHUP: %s", now)
 	}
 	c, out := start()
 	_ = out.Close()
 	s.ok("trigger", "news.item.added")
-	if err := c.Wait(); err != nil {
-		t.Errorf("after the pipe was closed: %v", err)
-	}
+	must.OK(t, c.Wait())
 	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
 		t.Errorf("after the pipe was closed: %s", now)
 	}
@@ -162,9 +159,7 @@ func TestListenTrustsForward(t *testing.T) {
 	}{{listenCommand{}, false}, {listenCommand{Insecure: true}, true}, {listenCommand{CA: file}, true}} {
 		trust := must.Get(test.c.trust(nil))(t)
 		conn, err := tls.Dial("tcp", server.Listener.Addr().String(), trust)
-		if (err == nil) != test.taken {
-			t.Errorf("--insecure=%t --ca %q: %v", test.c.Insecure, test.c.CA, err)
-		}
+		assert.Equal(t, err == nil, test.taken, "--insecure=%t --ca %q: %v", test.c.Insecure, test.c.CA, err)
 		if err == nil {
 			_ = conn.Close()
 		}
@@ -180,9 +175,7 @@ func TestListenPassesAnyAnswerBack(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	server, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // net/http would change names
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	var body bytes.Buffer
 	packed := gzip.NewWriter(&body)
@@ -252,9 +245,7 @@ func TestListenRemovesLeftovers(t *testing.T) {
 	_ = first.Process.Kill()
 	_ = first.Wait()
 	left := s.destinations()
-	if strings.Count(left, `"carillon listen"`) != 1 {
-		t.Fatalf("left: %s", left)
-	}
+	must.Equal(t, strings.Count(left, `"carillon listen"`), 1, "left: %s", left)
 	l := s.listen()
 	if now := s.destinations(); strings.Count(now, `"carillon listen"`) != 1 || now == left {
 		t.Errorf("while the second listens: %s", now)
@@ -270,14 +261,10 @@ func TestListenBesideAnotherSpelling(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(*config.Config) {})
 	_, port, err := net.SplitHostPort(s.app.APIAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	first := s.listen()
 	second := s.listen("--http-addr", "localhost:"+port)
-	if now := s.destinations(); strings.Count(now, `"carillon listen"`) != 2 {
-		t.Errorf("while two listen: %s", now)
-	}
+	assert.Equal(t, strings.Count(s.destinations(), `"carillon listen"`), 2, "while two listen")
 	first.stop()
 	second.stop()
 }

@@ -18,6 +18,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -242,9 +243,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	if code, _, errors := runIn(t.Context(), "", args...); code != 0 {
 		t.Fatalf("carillon %v: exit %d %s\n%s", args, code, errors, l.beginning)
 	}
-	if got := l.next(subject); got.Type != "news.item.added" {
-		t.Errorf("heard %+v", got)
-	}
+	assert.Equal(t, l.next(subject).Type, "news.item.added", "heard")
 	l.stop()
 	dir := t.TempDir()
 	must.OK(t, dev.KeepKey(dir, "ck_of_developers"))
@@ -254,16 +253,12 @@ func TestListenExampleFindsServer(t *testing.T) {
 		return c.example()
 	}
 	const local = "127.0.0.1:8080"
-	if got := at(local, ""); got != "carillon trigger news.item.added --data-dir "+dir {
-		t.Errorf("at the default address: %s", got)
-	}
+	assert.Equal(t, at(local, ""), "carillon trigger news.item.added --data-dir "+dir, "at the default address")
 	if got := at("localhost:9090", ""); !strings.HasSuffix(got, " --admin-addr HOST:PORT") {
 		t.Errorf("at another address: %s", got)
 	}
 	for address, key := range map[string]string{local: "ck_of_others", "https://carillon.example": "ck_of_developers"} {
-		if got := at(address, key); got != "" {
-			t.Errorf("at %s with %s: %s", address, key, got)
-		}
+		assert.Equal(t, at(address, key), "", "at %s with %s", address, key)
 	}
 }
 

@@ -83,9 +83,7 @@ func openWith(t *testing.T, change func(*config.Config)) shell {
 func shortDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon") //nolint:usetesting // see above
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -121,9 +119,7 @@ func serve(tb testing.TB, cfg config.Config) serving {
 	})
 	tb.Cleanup(stop)
 	key, err := a.DevelopmentKey(ctx) // "carillon serve" makes it before its first answer
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	return serving{
 		app:   a,
 		key:   key,

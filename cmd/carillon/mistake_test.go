@@ -16,6 +16,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -70,9 +71,7 @@ func TestWithoutArgumentsThereIsHelp(t *testing.T) {
 		prints(t, "go1.", args...)
 	}
 	want := prints(t, "", "org", "limits", "--help")
-	if got := prints(t, "", "help", "org", "limits"); got != want {
-		t.Errorf("help org limits: %s", got)
-	}
+	assert.Equal(t, prints(t, "", "help", "org", "limits"), want, "help org limits")
 	prints(t, "Usage: carillon <command>", "help")
 }
 
@@ -86,9 +85,7 @@ func TestMistypedVariablesAreNoticed(t *testing.T) {
 			"CARILLON_PORT_8080_TCP_PROTO=tcp", "CARILLON_PORT_8080_TCP_PORT=8080", "CARILLON_PORT_8080_TCP_ADDR=10.0.0.1",
 			"CARILLON_ADMIN_SERVICE_HOST=10.0.0.1", "CARILLON_ADMIN_PORT_8081_TCP_ADDR=10.0.0.1",
 			"CARILLON_HTTP_PORT=8080", "CARILLON_PORT=8080"})
-	if !slices.Equal(got, []string{"CARILLON_HTTP_ADR", "CARILLON_HTTP_PORT", "CARILLON_PORT"}) {
-		t.Errorf("unknown: %v", got)
-	}
+	assert.Slices(t, got, []string{"CARILLON_HTTP_ADR", "CARILLON_HTTP_PORT", "CARILLON_PORT"}, "unknown")
 }
 
 func TestTimeFlag(t *testing.T) {
@@ -111,9 +108,7 @@ func TestTimeFlag(t *testing.T) {
 		if err := given.Validate(); err != nil {
 			t.Errorf("%s: %v", given, err)
 		}
-		if got := given.text(now, zone); got != want {
-			t.Errorf("%s is %s, want %s", given, got, want)
-		}
+		assert.Equal(t, given.text(now, zone), want, "%s", given)
 	}
 	for _, wrong := range []string{"-1h", "xd", "1d-1h", "1d1w", "yesterday", "d"} {
 		fails(t, 2, "must be how long ago", "events", "list", "--since="+wrong)
@@ -203,9 +198,7 @@ func TestErrorsShowNoEscapes(t *testing.T) {
 		t.Error("it went through")
 	}
 	for _, line := range strings.Split(strings.TrimSuffix(complaint.String(), "\n"), "\n") {
-		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%q", line)
-		}
+		assert.Equal(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), false, "%q", line)
 	}
 	complaint.Reset()
 	fail(terminal{err: &complaint}, errors.New("the server says \x1b]0;owned\x07\nand \x9b31m"), 1)

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -54,9 +55,7 @@ func TestOperatorsDay(t *testing.T) {
 	s.ok("source", "collect", source)
 
 	feed := uuid.NewString()
-	if got := s.ok("feed", "register", "news", org, "Local news", "--id", feed); got != feed {
-		t.Errorf("registered %s, want %s", got, feed)
-	}
+	assert.Equal(t, s.ok("feed", "register", "news", org, "Local news", "--id", feed), feed, "registered")
 	s.ok("feed", "share", "news", feed, reader)
 	s.shows("no longer shared", "feed", "unshare", "news", feed, reader)
 }
@@ -73,9 +72,7 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.ndjson")
 	must.OK(t, os.WriteFile(file, []byte(lines.String()), 0o600))
 	for range 2 {
-		if got := s.ok("publish", file); got != "published 50 events" {
-			t.Errorf("publish: %s", got)
-		}
+		assert.Equal(t, s.ok("publish", file), "published 50 events", "publish")
 	}
 	code, out, errors := runIn(t.Context(), lines.String(), append([]string{"publish", "-", "--json"}, s.server...)...)
 	if code != 0 || !strings.Contains(out, `"published": 50`) {
@@ -194,9 +191,7 @@ func TestClientCertificatesOfOrganizations(t *testing.T) {
 		`expires +.*, in 89 days`} {
 		s.matches(`^`+want+` *$`, "org", "certificate", "show", org)
 	}
-	if strings.Contains(shown, pair.Key[60:90]) {
-		t.Error("the private key is shown")
-	}
+	assert.Equal(t, strings.Contains(shown, pair.Key[60:90]), false, "the private key is shown")
 	if text := s.ok("org", "certificate", "show", org, "--json"); !strings.Contains(text, `"daysLeft": 89`) ||
 		!strings.Contains(text, `"setBy": "operator"`) || strings.Contains(text, "PRIVATE") {
 		t.Errorf("--json:\n%s", text)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -66,9 +67,8 @@ func TestPagesAndSettingsAgree(t *testing.T) {
 	texts := pages(t)
 	for name, text := range texts {
 		for _, variable := range unknownVariables(app, variableName.FindAllString(text, -1)) {
-			if !testVariable.MatchString(variable) {
-				t.Errorf("%s names %s, which is no setting", name, variable)
-			}
+			assert.Equal(t, testVariable.MatchString(variable), true,
+				"%s names %s, which is no setting", name, variable)
 		}
 	}
 	for _, node := range app.Children {
@@ -140,9 +140,7 @@ func TestServiceUnitKeepsSettings(t *testing.T) {
 		"StartLimitIntervalSec=0":               "systemd would give up after five starts",
 		"ReadWritePaths=-/var/backups/carillon": "a running server could not write the backups of the documentation",
 	} {
-		if !strings.Contains(string(unit), "\n"+line+"\n") {
-			t.Errorf("%s is missing: %s", line, reason)
-		}
+		assert.Equal(t, strings.Contains(string(unit), "\n"+line+"\n"), true, "%s is missing: %s", line, reason)
 	}
 }
 
@@ -162,9 +160,7 @@ func newWorkplace(t *testing.T) workplace {
 	must.OK(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	script := "#!/bin/sh\n" + actAsCarillon + "=1 exec '" + program + "' \"$@\"\n"
 	err := os.WriteFile(filepath.Join(dir, "bin/carillon"), []byte(script), 0o700) //nolint:gosec // it is to be run
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return workplace{T: t, dir: dir, env: append(os.Environ(), "CARILLON_HTTP_ADDR=127.0.0.1:0",
 		"CARILLON_ADMIN_ADDR=127.0.0.1:0",
 		"CARILLON_DATABASE_URL="+pgtest.URL(t))}
@@ -253,9 +249,7 @@ func TestReadmeCommandsRun(t *testing.T) {
 			t.Errorf("the demo shows no %q:\n%s", step[1], shown)
 		}
 	}
-	if count := strings.Count(shown, "signature verified"); count != 3 {
-		t.Errorf("the demo verified %d signatures:\n%s", count, shown)
-	}
+	assert.Equal(t, strings.Count(shown, "signature verified"), 3, "the demo verified … signatures: %s", shown)
 	w.answers(w.run(strings.ReplaceAll(blocks[2][1], "127.0.0.1:8080", api)))
 }
 

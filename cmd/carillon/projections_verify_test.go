@@ -6,6 +6,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -29,9 +30,7 @@ func TestVerifyNamesForged(t *testing.T) {
 		"\n  entries destination=" + id + " revision=1 missing\n",
 		"\n  entries destination=" + id + " revision=9 added\n",
 	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the result lacks %q:\n%s", want, out)
-		}
+		assert.Equal(t, strings.Contains(out, want), true, "the result lacks %q: %s", want, out)
 	}
 	if code != 1 || !strings.Contains(problem, "audit differs from the log") {
 		t.Errorf("exit %d: %s", code, problem)

@@ -16,6 +16,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -69,9 +70,7 @@ func TestReceiversVerify(t *testing.T) {
 				{"old", signature(t, body, now.Add(-time.Hour)), now.Add(-time.Hour), http.StatusUnauthorized},
 				{"unsigned", "", now, http.StatusUnauthorized},
 			} {
-				if got := post(t, url, body, sent.signature, sent.at); got != sent.want {
-					t.Errorf("%s: %d, want %d", sent.what, got, sent.want)
-				}
+				assert.Equal(t, post(t, url, body, sent.signature, sent.at), sent.want, "%s", sent.what)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/query"
 )
 
@@ -89,9 +90,7 @@ func TestHowFarAWalkIs(t *testing.T) {
 		"[############            ] 1 of 2 pages, the host rests": {SourceProgress: of(1, 2), Message: "the host rests"},
 		"[########################] 7 of 7 pages":                 {SourceProgress: of(7, 5)},
 	} {
-		if got := walkText(s); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		assert.Equal(t, walkText(s), want, "walkText")
 	}
 }
 

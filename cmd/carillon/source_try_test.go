@@ -24,6 +24,7 @@ import (
 	"carillon/aggregates/item/shape"
 	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -75,9 +76,7 @@ func TestSourceTry(t *testing.T) {
 		t.Fatalf("code %d, %s", code, errors)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 3 {
-		t.Fatalf("%d lines:\n%s", len(lines), out)
-	}
+	must.Equal(t, len(lines), 3, "lines: %s", out)
 	var jazz map[string]json.RawMessage
 	must.OK(t, json.Unmarshal([]byte(lines[0]), &jazz))
 	want := `{"nextOccurrence":{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"},` +
@@ -157,9 +156,7 @@ func TestTriedIsAnItem(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(data, &object)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return slices.Sorted(maps.Keys(object))
 	}
 	item, err := shape.Current(shape.Item{Details: d})
@@ -169,9 +166,7 @@ func TestTriedIsAnItem(t *testing.T) {
 	})
 	var b strings.Builder
 	err = printLine(&b, shownWindow{now: start, from: start, to: start}.event(collect.Observation{Details: d}))
-	if got := members([]byte(b.String()), err); !slices.Equal(got, want) {
-		t.Errorf("members %q, want %q", got, want)
-	}
+	assert.Slices(t, members([]byte(b.String()), err), want, "members")
 }
 
 // TestSourceTry_failureIsNamed tries what can't be read: the error names the cause and, if there is one, the remedy.
@@ -245,9 +240,7 @@ func TestSourceTryAccount(t *testing.T) {
 			t.Errorf("%q: code %d, or the token shows:\n%s", args, code, said)
 		}
 		for _, text := range want {
-			if !strings.Contains(out+errs, text) {
-				t.Errorf("%q: no %q in\n%s%s", args, text, out, errs)
-			}
+			assert.Equal(t, strings.Contains(out+errs, text), true, "%q: no %q in %s%s", args, text, out, errs)
 		}
 	}
 }
@@ -261,8 +254,6 @@ func TestSourceSet_flagForEachSelector(t *testing.T) {
 		must.Get(parser.Parse([]string{"--" + n.Name, "#x"}))(t)
 		var want source.Settings
 		*want.Selectors.Named()[i].Text = "#x"
-		if got := flags.settings(); got != want {
-			t.Errorf("--%s sets %+v", n.Name, got)
-		}
+		assert.Equal(t, flags.settings(), want, "--%s sets", n.Name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore/storetest/assert"
 )
 
 // consumersOf returns the consumers that a server reports.
@@ -63,13 +64,9 @@ func TestStatusNamesConsumersWhenNotReady(t *testing.T) {
 			t.Parallel()
 			unready := map[string]error{"projection dispatcher": adminapi.Unready("no process runs it")}
 			code, out := statusOf(t, tt.consumers, unready)
-			if code != 1 {
-				t.Errorf("exit %d, want 1", code)
-			}
+			assert.Equal(t, code, 1, "exit")
 			for _, want := range tt.want {
-				if !strings.Contains(out, want) {
-					t.Errorf("the answer lacks %q:\n%s", want, out)
-				}
+				assert.Equal(t, strings.Contains(out, want), true, "the answer lacks %q: %s", want, out)
 			}
 		})
 	}
@@ -109,9 +106,8 @@ func TestStatusFits100Columns(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"building, 12 %", "100h0m1s", "Run by " + host + ":", "event is at 123456789012"} {
-		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
-			t.Errorf("the answer lacks %q:\n%s", want, out)
-		}
+		assert.Equal(t, strings.Contains(strings.ReplaceAll(out, "\n", " "), want), true,
+			"the answer lacks %q: %s", want, out)
 	}
 }
 
@@ -122,8 +118,6 @@ func TestSourceCounts(t *testing.T) {
 		"1 source: 1 paused":         {Total: 1, States: map[string]int{"paused": 1}},
 		"3 sources: 1 failing, 2 ok": {Total: 3, States: map[string]int{"ok": 2, "failing": 1}},
 	} {
-		if got := sourceCounts(states); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		assert.Equal(t, sourceCounts(states), want, "sourceCounts")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -30,9 +31,7 @@ func TestTable_columns(t *testing.T) {
 	row(table, "1-2-3", "Söderköping", "")
 	row(table, "4-5-6", "\x1b[31m a\tb\nred", "no")
 	must.OK(t, table.Flush())
-	if out.String() != want {
-		t.Errorf("%q\nwant\n%q", out.String(), want)
-	}
+	assert.Equal(t, out.String(), want, "out")
 }
 
 func TestIdsMayBeAbbreviated(t *testing.T) {
@@ -106,9 +105,7 @@ func TestJSONOutputSteersNoTerminal(t *testing.T) {
 		shown += s.asked(args...)
 	}
 	for _, r := range shown {
-		if steers(r) {
-			t.Errorf("%U in %q", r, shown)
-		}
+		assert.Equal(t, steers(r), false, "%U in %q", r, shown)
 	}
 }
 
@@ -162,9 +159,7 @@ func TestBackfillsAreSummedUp(t *testing.T) {
 		"5": {{Added: 2, EndedAt: &since}, {Added: 3, EndedAt: &since}},
 		"5, 1 of 2 run since 2026-11-21T12:00:00Z": {{Added: 2, EndedAt: &since}, {Added: 3, Running: true, Since: since}},
 	} {
-		if got := backfill(zoned{zone: time.UTC}, backfills); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		assert.Equal(t, backfill(zoned{zone: time.UTC}, backfills), want, "backfill")
 	}
 }
 
@@ -213,9 +208,7 @@ func TestTimesInZone(t *testing.T) {
 	} {
 		for zone, flags := range map[string][]string{"+05:45": nil, "Z": {"--utc"}} {
 			out := s.ok(append(strings.Fields(command), flags...)...)
-			if !strings.Contains(out, zone) {
-				t.Errorf("%s %v shows no time:\n%s", command, flags, out)
-			}
+			assert.Equal(t, strings.Contains(out, zone), true, "%s %v shows no time: %s", command, flags, out)
 			for _, at := range shownTime.FindAllString(out, -1) {
 				if _, err := time.Parse(time.RFC3339, at); err != nil || !strings.HasSuffix(at, zone) {
 					t.Errorf("%s %v shows %q", command, flags, at)

@@ -6,12 +6,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore/storetest/assert"
 	"carillon/query"
 )
 
@@ -117,10 +117,7 @@ WHEN                      CHANGE                              BY
 2026-11-23T04:00:00Z × ┴  deleted                             key:ab12CD34
 
 ` + legend + "\n"
-	if diff := cmp.Diff(strings.Split(want, "\n"),
-		strings.Split(drawAudit(history(hours(10), story()...), time.UTC), "\n")); diff != "" {
-		t.Errorf("picture (-want +got):\n%s", diff)
-	}
+	assert.Same(t, strings.Split(drawAudit(history(hours(10), story()...), time.UTC), "\n"), strings.Split(want, "\n"))
 }
 
 func TestSubscriptionsOfAState(t *testing.T) {
@@ -193,19 +190,13 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	audit.Disclosures = []query.AuditEntry{entry(hours(3), key, shown)}
 	drawn := drawAudit(audit, time.FixedZone("", -9*60*60))
 	for _, id := range shown.ShownSecrets {
-		if !strings.Contains(drawn, short(id)) {
-			t.Errorf("the secret %s was shown:\n%s", id, drawn)
-		}
+		assert.Equal(t, strings.Contains(drawn, short(id)), true, "the secret %s was shown: %s", id, drawn)
 	}
-	if strings.ContainsAny(drawn, "\x1b\a") {
-		t.Errorf("control characters:\n%q", drawn)
-	}
+	assert.Equal(t, strings.ContainsAny(drawn, "\x1b\a"), false, "control characters: %q", drawn)
 	for line := range strings.SplitSeq(drawn, "\n") {
 		if utf8.RuneCountInString(line) > pictureWidth {
 			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
 		}
 	}
-	if !strings.Contains(drawn, " █ │││││││││┬ ") {
-		t.Errorf("ten secrets at once:\n%s", drawn)
-	}
+	assert.Equal(t, strings.Contains(drawn, " █ │││││││││┬ "), true, "ten secrets at once: %s", drawn)
 }

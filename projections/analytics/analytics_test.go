@@ -26,6 +26,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/source"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/analytics"
@@ -291,9 +292,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 func as(t *testing.T, pool *pgxpool.Pool, role, statement string) error {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	must.Get(tx.Exec(t.Context(), "SET LOCAL ROLE "+role))(t)
 	_, err = tx.Exec(t.Context(), statement)
@@ -340,11 +339,9 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 			t.Errorf("%s: %v, want denied", statement, err)
 		}
 	}
-	if login := rows(t, pool,
+	assert.Equal(t, rows(t, pool,
 		"SELECT rolcanlogin OR rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls AS more "+
-			"FROM pg_roles WHERE rolname = '"+analytics.Role+"'"); login[0] != `{"more": false}` {
-		t.Errorf("the role may more: %s", login)
-	}
+			"FROM pg_roles WHERE rolname = '"+analytics.Role+"'")[0], `{"more": false}`, "the role may more")
 	suspicious := rows(t, pool, `SELECT table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'analytics'
 		AND (column_name ~ 'secret|header|body|url|hash|seal|error|token' OR data_type = 'bytea')`)
@@ -356,10 +353,8 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 func TestEverythingIsDocumented(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
-	if got := rows(t, pool, "SELECT relname FROM pg_class WHERE relnamespace = 'analytics'::regnamespace "+
-		"ORDER BY relname"); len(got) != len(views) {
-		t.Errorf("views: %v, want %v", got, views)
-	}
+	assert.Equal(t, len(rows(t, pool, "SELECT relname FROM pg_class WHERE relnamespace = 'analytics'::regnamespace "+
+		"ORDER BY relname")), len(views), "views … want %v", views)
 	silent := rows(t, pool, `SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		AND a.attnum > 0
 		WHERE c.relnamespace = 'analytics'::regnamespace AND (col_description(c.oid, a.attnum) IS NULL
@@ -398,13 +393,9 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	for i, want := range []int{0, 0, 0, 1, 6, 6, 15, 17} { // one read model after the other
 		p := readModels()[i]
 		must.OK(t, projections.EnsureSchema(t.Context(), pool, p))
-		if got := rows(t, pool, oids); len(got) != want {
-			t.Errorf("with %s there are %v, want %d", p.Name, got, want)
-		}
+		assert.Equal(t, len(rows(t, pool, oids)), want, "with %s", p.Name)
 	}
-	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"))
 }
 
 // An event is absent since its last source ceased to show it, and not while one source shows it.

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 	"carillon/projections/pgtest"
@@ -29,9 +30,7 @@ func connect(t *testing.T, connection string) *pgx.Conn {
 	if err == nil {
 		_, err = conn.Exec(t.Context(), "SET default_transaction_read_only = off; SET statement_timeout = 0")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	return conn
 }
@@ -51,9 +50,7 @@ func TestLoginBounds(t *testing.T) {
 	name, connection := newLogin(t, loginsOf(t, pool))
 	const mayNot, readOnly, full = "42501", "25006", "53400"
 	analyst, err := pgx.Connect(t.Context(), connection) // with the defaults of the role
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = analyst.Close(context.WithoutCancel(t.Context())) }()
 	for _, view := range views {
 		if _, err := analyst.Exec(t.Context(), "SELECT * FROM "+view+" LIMIT 1"); err != nil {
@@ -151,13 +148,9 @@ func TestAroundGivesWayToReaders(t *testing.T) {
 			return analytics.Around(t.Context(), tx, "feeds", func() error { return nil })
 		})
 	}
-	if err := replace(); !errors.Is(err, analytics.ErrInUse) {
-		t.Errorf("while a session reads: %v", err)
-	}
+	assert.Is(t, replace(), analytics.ErrInUse, "while a session reads")
 	must.Get(reader.Exec(t.Context(), "COMMIT"))(t)
-	if err := replace(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, replace())
 }
 
 // A login of an earlier version is bounded at the next start; one that owns objects in any database can be deleted.
@@ -178,9 +171,7 @@ func TestEarlierLogin(t *testing.T) {
 			_, err = conn.Exec(t.Context(), "SET ROLE ana; SELECT lo_create(4711)")
 			err = errors.Join(err, conn.Close(t.Context()))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	ensure(t, pool)
 	if got := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = 'ana'"); !strings.Contains(got[0], "256MB") {
@@ -216,15 +207,11 @@ func TestLoginWithoutSuperuser(t *testing.T) {
 	}
 	conn := connect(t, connection)
 	must.Get(conn.Exec(t.Context(), "SELECT pg_advisory_lock(7)"))(t)
-	if err := analytics.EndOverdue(t.Context(), pool, log); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, analytics.EndOverdue(t.Context(), pool, log))
 	if err := conn.Ping(t.Context()); err == nil {
 		t.Error("the session that holds a lock goes on")
 	}
-	if err := logins.Delete(t.Context(), "ana"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, logins.Delete(t.Context(), "ana"))
 }
 
 // An analyst's locks and notifications are not taken for those of the product, whatever name the session has.
@@ -240,9 +227,7 @@ func TestAnalystIsNoPartOfTheProduct(t *testing.T) {
 	must.Get(analyst.Exec(t.Context(), "SET application_name = 'carillon locks on host:1'; "+
 		"SELECT pg_advisory_lock(7); NOTIFY carillon_due, 'forged'"))(t)
 	must.Get(pool.Exec(t.Context(), "NOTIFY carillon_due, 'true'"))(t)
-	if got := <-heard; got != "true" {
-		t.Errorf("heard %q", got)
-	}
+	assert.Equal(t, <-heard, "true", "heard")
 	holders, err := sessionlock.Holders(t.Context(), pool)
 	if h := holders[7]; err != nil || h.Process != "" || !strings.HasPrefix(h.Stranger, name+", pid ") {
 		t.Errorf("holder: %+v, %v", h, err)
@@ -293,9 +278,7 @@ func TestLoginNames(t *testing.T) {
 	t.Parallel()
 	logins := loginsOf(t, made(t))
 	name, _ := newLogin(t, logins)
-	if _, err := logins.Create(t.Context(), name); !errors.Is(err, analytics.ErrLoginTaken) {
-		t.Errorf("created twice: %v", err)
-	}
+	assert.Is(t, assert.Err(logins.Create(t.Context(), name)), analytics.ErrLoginTaken, "created twice")
 	listed, err := logins.List(t.Context())
 	if err != nil || !strings.Contains(strings.Join(listed, " "), name) {
 		t.Errorf("listed %v, %v", listed, err)
@@ -305,12 +288,8 @@ func TestLoginNames(t *testing.T) {
 		"carillon", "carillon_analyst",
 		strings.Repeat("a", 64),
 	} {
-		if _, err := logins.Create(t.Context(), bad); !errors.Is(err, analytics.ErrLoginName) {
-			t.Errorf("%q: %v", bad, err)
-		}
-		if err := logins.Delete(t.Context(), bad); !errors.Is(err, analytics.ErrNoLogin) {
-			t.Errorf("%q deleted: %v", bad, err)
-		}
+		assert.Is(t, assert.Err(logins.Create(t.Context(), bad)), analytics.ErrLoginName, "%q", bad)
+		assert.Is(t, logins.Delete(t.Context(), bad), analytics.ErrNoLogin, "%q deleted", bad)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/analytics"
@@ -73,16 +74,12 @@ func TestReadersNeverMissAView(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("a reader: %v", err)
-	}
+	must.OK(t, <-ended)
 	after := rows(t, pool, oids)
 	if len(after) != len(views) || strings.Join(before, "") == strings.Join(after, "") {
 		t.Errorf("views after the rebuilds: %v", after)
 	}
-	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.deliveries_by_day"); err != nil {
-		t.Errorf("after the rebuilds: %v", err)
-	}
+	must.OK(t, as(t, pool, analytics.Role, "SELECT FROM analytics.deliveries_by_day"))
 }
 
 // The runner of a program whose read model has another schema makes the tables again.
@@ -109,9 +106,7 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-ended)
 }
 
 func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
@@ -120,14 +115,11 @@ func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
 	must.Get(pool.Exec(t.Context(), `DROP VIEW analytics.feedback; CREATE VIEW analytics.feedback AS SELECT 1 AS old;
 		COMMENT ON SCHEMA analytics IS 'of an older version'`))(t)
 	ensure(t, pool)
-	if err := as(t, pool, analytics.Role, "SELECT rating FROM analytics.feedback"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, as(t, pool, analytics.Role, "SELECT rating FROM analytics.feedback"))
 	before := rows(t, pool, oids)
 	ensure(t, pool)
-	if got := rows(t, pool, oids); strings.Join(got, "") != strings.Join(before, "") {
-		t.Error("the new version is replaced again")
-	}
+	assert.Equal(t, strings.Join(rows(t, pool, oids), ""), strings.Join(before, ""),
+		"the new version is replaced again")
 }
 
 // A read model that an older program made may lack what a view wants: the rest goes on, and the view follows.
@@ -148,9 +140,7 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 		!strings.Contains(out.String(), "deliveries_by_day") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if got := rows(t, pool, oids); len(got) != 9 {
-		t.Errorf("views: %v", got)
-	}
+	assert.Equal(t, len(rows(t, pool, oids)), 9, "views")
 	remake := func() error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			return analytics.Around(t.Context(), tx, destinations.ReadModel.Name, func() error {
@@ -162,9 +152,7 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 		})
 	}
 	must.OK(t, remake())
-	if got := rows(t, pool, oids); len(got) != len(views) {
-		t.Errorf("views: %v", got)
-	}
+	assert.Equal(t, len(rows(t, pool, oids)), len(views), "views")
 }
 
 // A report that takes its time must not keep a new version of the program from starting.
@@ -199,14 +187,10 @@ func TestWithoutTheRightToMakeRoles(t *testing.T) {
 		!strings.Contains(out.String(), "CREATE ROLE carillon_analyst") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got := rows(t, pool, oids); len(got) != len(views) {
-		t.Errorf("views: %v", got)
-	}
+	assert.Equal(t, len(rows(t, pool, oids)), len(views), "views")
 	must.Get(super.Exec(t.Context(), "CREATE ROLE "+analytics.Role+"; GRANT "+analytics.Role+" TO plain"))(t)
 	ensure(t, pool)
-	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"))
 	if err := as(t, pool, analytics.Role, "SELECT FROM deliveries.deliveries"); !denied(err) {
 		t.Errorf("deliveries.deliveries: %v, want denied", err)
 	}
@@ -219,9 +203,7 @@ func TestOthersTakeNoNoticeOfTheViews(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		return analytics.Around(t.Context(), tx, "auditors", func() error { return called })
 	})
-	if !errors.Is(err, called) {
-		t.Error(err)
-	}
+	assert.Is(t, err, called, "err")
 	if got := rows(t, pool, "SELECT FROM pg_namespace WHERE nspname = 'analytics'"); len(got) > 0 {
 		t.Error("a read model without views made the schema")
 	}

@@ -22,6 +22,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 	"carillon/projections/projecttest"
@@ -86,9 +87,7 @@ func (c *copied) check(t *testing.T, log *projecttest.Log) {
 		t.Errorf("%s: %d rows were copied of %d", c.view, len(c.rows), len(whole.rows))
 	}
 	for key, row := range whole.rows {
-		if c.rows[key] != row {
-			t.Errorf("%s: the copy has\n%s instead of\n%s", c.view, c.rows[key], row)
-		}
+		assert.Equal(t, c.rows[key], row, "%s: the copy has … instead of", c.view)
 	}
 }
 
@@ -333,9 +332,7 @@ func TestDeletedDestinationCounts(t *testing.T) {
 		want += `, "destination_name": "CRM", "destination_external_id": "crm", "organization_name": "Town hall", ` +
 			`"destination_deleted_at": "` + day + `T12:00:00+00:00"`
 		for _, part := range strings.Split(want, ", ") {
-			if !strings.Contains(got, part) {
-				t.Errorf("%s: %s, want %s", view, got, part)
-			}
+			assert.Equal(t, strings.Contains(got, part), true, "%s: %s, want %s", view, got, part)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
@@ -27,9 +28,7 @@ func TestNextDue(t *testing.T) {
 		}
 		return at.Sub(noon)
 	}
-	if got := next(noon); got != 0 {
-		t.Errorf("empty: next due after %v, want nothing", got)
-	}
+	assert.Equal(t, next(noon), 0, "empty: next due after")
 	h.destination(alpha)
 	h.destination(beta)
 	projecttest.Stream(h.Log, destination.Aggregate, beta, noon)(destination.Disabled{At: noon})
@@ -40,25 +39,15 @@ func TestNextDue(t *testing.T) {
 	h.happens(0, alpha, failed(1, alpha, noon, noon.Add(5*time.Minute)))
 	h.happens(0, beta, failed(1, beta, noon, noon.Add(2*time.Minute)))
 	h.Project()
-	if got := next(noon); got != 5*time.Minute {
-		t.Errorf("next due after %v, want the 5m of the enabled destination", got)
-	}
+	assert.Equal(t, next(noon), 5*time.Minute, "next due after … want the 5m of the enabled destination")
 	h.happens(0, beta, gaveUp(2, beta, noon), replayWanted(beta, uuid.New(), noon.Add(3*time.Minute)))
 	h.Project()
-	if got := next(noon); got != 3*time.Minute {
-		t.Errorf("next due after %v, want the 3m of the replay", got)
-	}
-	if got := next(noon.Add(3 * time.Minute)); got != 5*time.Minute {
-		t.Errorf("next due after %v, want what comes later than now", got)
-	}
+	assert.Equal(t, next(noon), 3*time.Minute, "next due after … want the 3m of the replay")
+	assert.Equal(t, next(noon.Add(3*time.Minute)), 5*time.Minute, "next due after … want what comes later than now")
 	h.schedule(1, noon, to(alpha))
 	h.Project()
-	if n := len(h.claim(me, 10, 10, noon)); n != 1 {
-		t.Fatalf("claimed %d, want 1", n)
-	}
-	if got := next(noon); got != lease {
-		t.Errorf("next due after %v, want the end of the lease", got)
-	}
+	must.Equal(t, len(h.claim(me, 10, 10, noon)), 1, "claimed")
+	assert.Equal(t, next(noon), lease, "next due after … want the end of the lease")
 }
 
 // However many replays wait, scheduled deliveries get their part of each claim, and if only one kind is due it gets the

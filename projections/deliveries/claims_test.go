@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +14,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
@@ -32,14 +32,11 @@ func (h history) claim(
 ) []deliveries.Claimed {
 	h.t.Helper()
 	h.takeBack(now)
-	claimed, err := claimOnce(h.t.Context(), h.Database, worker, deliveries.Ask{
+	claimed := must.Get(claimOnce(h.t.Context(), h.Database, worker, deliveries.Ask{
 		Full:           saturated,
 		PerDestination: perDestination,
 		Limit:          limit,
-	}, now)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	}, now))(h.t)
 	return claimed
 }
 
@@ -57,9 +54,7 @@ func claimOnce(
 // takeBack frees what dead workers hold, and leases that have ended.
 func (h history) takeBack(now time.Time, dead ...int32) {
 	h.t.Helper()
-	if err := deliveries.TakeBack(h.t.Context(), h.Database, dead, now); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, deliveries.TakeBack(h.t.Context(), h.Database, dead, now))
 }
 
 // by counts claimed deliveries by destination.
@@ -99,9 +94,7 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	h.happens(1, alpha, failed(1, alpha, noon, next))
 	h.Project()
 
-	if early := h.claim(me, 10, 10, next.Add(-time.Microsecond)); len(early) != 0 {
-		t.Errorf("claimed %d before they were due", len(early))
-	}
+	assert.Equal(t, len(h.claim(me, 10, 10, next.Add(-time.Microsecond))), 0, "claimed … before they were due")
 	claimed := h.claim(me, 10, 10, next)
 	for i := range claimed {
 		claimed[i].DueAt, claimed[i].LeasedUntil = claimed[i].DueAt.UTC(), claimed[i].LeasedUntil.UTC()
@@ -131,9 +124,7 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 			RecordedAt: noon,
 		},
 	}}
-	if diff := cmp.Diff(want, claimed); diff != "" {
-		t.Errorf("claimed (-want +got):\n%s", diff)
-	}
+	assert.Same(t, claimed, want)
 }
 
 // A claim takes nothing for an organization that has used up its share, nor for a full destination, and little for a
@@ -167,9 +158,7 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 		PerSlow:        2,
 		Over:           []uuid.UUID{theirs},
 	}, noon))(t)
-	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 8, gamma: 2}, by(claimed)); diff != "" {
-		t.Errorf("claimed (-want +got):\n%s", diff)
-	}
+	assert.Same(t, by(claimed), map[uuid.UUID]int{alpha: 8, gamma: 2})
 	if rest := by(h.claim(peer, events, 100, noon)); rest[poor] != events || rest[beta] != events {
 		t.Errorf("another worker claimed %v of the rest", rest)
 	}
@@ -194,9 +183,7 @@ func TestClaimRespectsLeases(t *testing.T) {
 		{"held again", noon.Add(lease), 0},
 	}
 	for _, step := range steps {
-		if n := len(h.claim(me, 10, 10, step.at)); n != step.want {
-			t.Fatalf("%s: claimed %d, want %d", step.what, n, step.want)
-		}
+		must.Equal(t, len(h.claim(me, 10, 10, step.at)), step.want, "%s: claimed", step.what)
 	}
 
 	seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon)
@@ -209,22 +196,14 @@ func TestClaimRespectsLeases(t *testing.T) {
 		t.Fatalf("held %v (%v), want the delivery", held, err)
 	}
 	h.takeBack(noon.Add(lease), me)
-	if n := len(h.claim(peer, 10, 10, noon.Add(lease))); n != 1 {
-		t.Fatalf("of a worker that died: claimed %d, want 1", n)
-	}
+	must.Equal(t, len(h.claim(peer, 10, 10, noon.Add(lease))), 1, "of a worker that died: claimed")
 	must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{id}))
-	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 0 {
-		t.Fatal("a worker gave back what another one holds")
-	}
+	must.Equal(t, len(h.claim(me, 10, 10, noon.Add(lease))), 0, "a worker gave back what another one holds")
 	must.OK(t, deliveries.Release(t.Context(), h.Database, peer, []uuid.UUID{id}))
-	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 1 {
-		t.Fatalf("given back: claimed %d, want 1", n)
-	}
+	must.Equal(t, len(h.claim(me, 10, 10, noon.Add(lease))), 1, "given back: claimed")
 	h.happens(1, alpha, succeeded(1, alpha, noon))
 	h.Project()
-	if n := len(h.claim(peer, 10, 10, noon.Add(time.Hour))); n != 0 {
-		t.Fatalf("succeeded: claimed %d, want none", n)
-	}
+	must.Equal(t, len(h.claim(peer, 10, 10, noon.Add(time.Hour))), 0, "succeeded: claimed")
 }
 
 func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
@@ -248,9 +227,7 @@ func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
 	}
 	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Enabled{At: noon})
 	h.Project()
-	if n := len(h.claim(me, 10, 10, noon)); n != 2 {
-		t.Errorf("claimed %d after it was enabled, want 2", n)
-	}
+	assert.Equal(t, len(h.claim(me, 10, 10, noon)), 2, "claimed … after it was enabled")
 }
 
 func TestClaimIsFair(t *testing.T) {
@@ -268,15 +245,9 @@ func TestClaimIsFair(t *testing.T) {
 		}
 	}
 	h.Project()
-	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 3, beta: 3, gamma: 3}, by(h.claim(me, 20, 9, noon))); diff != "" {
-		t.Errorf("equal shares (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 4, gamma: 2}, by(h.claim(me, 4, 20, noon, beta))); diff != "" {
-		t.Errorf("at most 4 of each, none of the saturated one (-want +got):\n%s", diff)
-	}
-	if n := len(h.claim(me, 20, 3, noon)); n != 3 {
-		t.Errorf("claimed %d, want no more than the limit of 3", n)
-	}
+	assert.Same(t, by(h.claim(me, 20, 9, noon)), map[uuid.UUID]int{alpha: 3, beta: 3, gamma: 3})
+	assert.Same(t, by(h.claim(me, 4, 20, noon, beta)), map[uuid.UUID]int{alpha: 4, gamma: 2})
+	assert.Equal(t, len(h.claim(me, 20, 3, noon)), 3, "claimed … want no more than the limit of 3")
 	all := by(h.claim(me, 100, 100, noon))
 	if all[gamma] != 0 || all[alpha]+all[beta] != 40-3-4+5-3-3 {
 		t.Errorf("claimed %v of the rest", all)
@@ -289,14 +260,10 @@ func TestClaimWaitsForTheEvent(t *testing.T) {
 	h.destination(alpha)
 	h.schedule(1, noon, to(alpha))
 	h.Project()
-	if n := len(h.claim(me, 10, 10, noon)); n != 0 {
-		t.Fatal("claimed a delivery without its event")
-	}
+	must.Equal(t, len(h.claim(me, 10, 10, noon)), 0, "claimed a delivery without its event")
 	h.publish(1)
 	h.Project()
-	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 1 {
-		t.Errorf("claimed %d a second later, want 1", n)
-	}
+	assert.Equal(t, len(h.claim(me, 10, 10, noon.Add(time.Second))), 1, "claimed … a second later")
 }
 
 // TestManyClaimAtOnce has six workers claim while the projector writes the outcomes: each delivery goes to one of them,
@@ -354,7 +321,5 @@ func TestManyClaimAtOnce(t *testing.T) {
 	}
 	stop()
 	group.Wait()
-	if n := h.count("SELECT count(*) FROM deliveries.due"); n != 0 {
-		t.Errorf("%d are due after all succeeded", n)
-	}
+	assert.Equal(t, h.count("SELECT count(*) FROM deliveries.due"), 0, "are due after all succeeded")
 }

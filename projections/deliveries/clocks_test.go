@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 )
@@ -153,16 +154,12 @@ func TestRetry_leavesLeases(t *testing.T) {
 		h.schedule(n+1, noon, d)
 	}
 	h.Project()
-	if claimed := h.claim(me, 10, 10, noon); len(claimed) != 1 {
-		t.Fatalf("claimed %+v, want the one that was not handed over", claimed)
-	}
+	must.Equal(t, len(h.claim(me, 10, 10, noon)), 1, "claimed … want the one that was not handed over")
 	now := noon.Add(time.Second)
 	h.happens(1, alpha, retryOf(alpha, now))
 	h.happens(2, alpha, retryOf(alpha, now))
 	h.Project()
-	if claimed := h.claim(peer, 10, 10, now); len(claimed) != 0 {
-		t.Errorf("held deliveries are claimed again: %+v", claimed)
-	}
+	assert.Equal(t, len(h.claim(peer, 10, 10, now)), 0, "held deliveries are claimed again")
 	given := dispatch.DeliveryID(event(2), alpha)
 	must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{given}))
 	claimed := h.claim(peer, 10, 10, now)

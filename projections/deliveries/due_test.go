@@ -42,10 +42,8 @@ func TestClaim_costDependsOnDue(t *testing.T) {
 	before := entries()
 	seen := must.Get(deliveries.Look(t.Context(), pool, &pgx.Batch{}, noon))(t)
 	ask := deliveries.Ask{PerDestination: 10, Limit: 10}
-	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), ask, lease, seen)
-	if err != nil || len(claimed) != 1 {
-		t.Fatalf("claimed %d (%v), want 1", len(claimed), err)
-	}
+	claimed := must.Get(deliveries.NewClaimer(pool, me).Claim(t.Context(), ask, lease, seen))(t)
+	must.Equal(t, len(claimed), 1, "claimed")
 	if next := nextDue(t, pool, noon.Add(lease)); !next.Equal(noon.Add(time.Hour)) {
 		t.Fatalf("the next is due at %v, want the first waiting one", next)
 	}
@@ -92,9 +90,8 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 			t.Fatalf("claimed %d of 3", len(got))
 		}
 	}
-	if rest, err := claimer.Claim(t.Context(), ask, lease, deliveries.Seen{}); err != nil || len(rest) != 0 {
-		t.Fatalf("claimed %d (%v), but nothing is due", len(rest), err)
-	}
+	must.Equal(t, len(must.Get(claimer.Claim(t.Context(), ask, lease, deliveries.Seen{}))(t)), 0,
+		"claimed … ), but nothing is due")
 }
 
 // Where more is due than a look sees, all destinations still come to their turn while the newest deliveries are those

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -98,12 +99,8 @@ func TestFanOutIsLargerThanOneWrite(t *testing.T) {
 		h.happens(n, all[0], succeeded(1, all[0], noon))
 	}
 	h.Project()
-	if n := h.count("SELECT count(*) FROM deliveries.deliveries"); n != events*each {
-		t.Errorf("%d deliveries, want %d", n, events*each)
-	}
-	if n := h.count("SELECT sum(succeeded) FROM deliveries.tallies"); n != events {
-		t.Errorf("%d succeeded, want %d", n, events)
-	}
+	assert.Equal(t, h.count("SELECT count(*) FROM deliveries.deliveries"), events*each, "deliveries")
+	assert.Equal(t, h.count("SELECT sum(succeeded) FROM deliveries.tallies"), events, "succeeded")
 }
 
 // TestSuccess_touchesNoIndex: an update that stays on its page, and changes no indexed column, makes no index entry.
@@ -140,13 +137,11 @@ func TestSuccess_touchesNoIndex(t *testing.T) {
 	}
 	changes := "{attempts,attempted_at,automatic,completed_at,duration_micros,response_body,response_status,revision," +
 		"status,trigger}"
-	if n := h.count(`SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+	assert.Equal(t, h.count(`SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
 		AND (a.attnum = ANY(i.indkey)
 			OR pg_get_expr(i.indpred, i.indrelid) LIKE '%' || a.attname || '%')
 		WHERE i.indrelid = 'deliveries.deliveries'::regclass AND a.attnum > 0
-		AND a.attname = ANY($1::text[])`, changes); n != 0 {
-		t.Errorf("%d columns that a success changes are in an index", n)
-	}
+		AND a.attname = ANY($1::text[])`, changes), 0, "columns that a success changes are in an index")
 }
 
 func (h history) destination(id uuid.UUID) {
@@ -302,10 +297,7 @@ func (h history) rows(ids ...uuid.UUID) []*stored {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[stored])
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	found := must.Get(pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[stored]))(h.t)
 	for _, row := range found {
 		for _, at := range []*time.Time{&row.CreatedAt, row.CompletedAt, row.DueAt, row.AvailableAt} {
 			if at != nil {
@@ -320,8 +312,6 @@ func (h history) rows(ids ...uuid.UUID) []*stored {
 func (h history) count(sql string, args ...any) int {
 	h.t.Helper()
 	var n int
-	if err := h.Database.QueryRow(h.t.Context(), sql, args...).Scan(&n); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, h.Database.QueryRow(h.t.Context(), sql, args...).Scan(&n))
 	return n
 }

@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/retirement"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
@@ -105,19 +106,13 @@ func TestRetired(t *testing.T) {
 	before := h.analysis()
 	h.retire()
 	h.Project()
-	if diff := cmp.Diff(before, h.analysis()); diff != "" {
-		t.Errorf("analysts see another past (-before +after):\n%s", diff)
-	}
-	if left := h.count("SELECT count(*) FROM deliveries.deliveries"); left != 2 {
-		t.Errorf("%d deliveries are left", left)
-	}
+	assert.Same(t, h.analysis(), before)
+	assert.Equal(t, h.count("SELECT count(*) FROM deliveries.deliveries"), 2, "deliveries are left")
 	all := []string{
 		"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.retired_attempts", counts,
 	}
 	want := h.Dump(all...)
-	if n := h.count("SELECT sum(total) FROM deliveries.tallies"); n != 2 {
-		t.Errorf("%d deliveries are tallied, 2 are there", n)
-	}
+	assert.Equal(t, h.count("SELECT sum(total) FROM deliveries.tallies"), 2, "deliveries are tallied, 2 are there")
 	for _, size := range []int{1, 3, 1000} { // a rebuild from a log that still has everything
 		h.ProjectInBatches(deliveries.ReadModel, size)
 		if diff := cmp.Diff(want, h.Dump(all...)); diff != "" {
@@ -196,9 +191,8 @@ func TestRetired_destinationDeleted(t *testing.T) {
 			if diff := cmp.Diff(want, h.analysis()); diff != "" {
 				t.Errorf("%s, in batches of %d (-want +got):\n%s", name, size, diff)
 			}
-			if n := h.count("SELECT count(*) FROM deliveries.deliveries"); n != 0 {
-				t.Errorf("%s, in batches of %d: %d deliveries are shown", name, size, n)
-			}
+			assert.Equal(t, h.count("SELECT count(*) FROM deliveries.deliveries"), 0,
+				"%s, in batches of %d … deliveries are shown", name, size)
 		}
 	}
 }
@@ -213,9 +207,7 @@ func TestRetired_lateFacts(t *testing.T) {
 	want := h.Dump("deliveries.deliveries", counts)
 	h.happens(1, alpha, succeeded(2, alpha, noon.AddDate(1, 0, 1)))
 	h.Project()
-	if diff := cmp.Diff(want, h.Dump("deliveries.deliveries", counts)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Same(t, h.Dump("deliveries.deliveries", counts), want)
 }
 
 func TestRetired_publications(t *testing.T) {

@@ -110,9 +110,7 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 			if err != nil || listed != total || total < 1 {
 				t.Errorf("listed %d of %d (%v), want as many as there are on one side", listed, total, err)
 			}
-			if err := <-rebuilt; err != nil {
-				t.Error(err)
-			}
+			must.OK(t, <-rebuilt)
 			var left bool
 			err = n.pool.QueryRow(t.Context(), "SELECT to_regnamespace('deliveries__old') IS NOT NULL").Scan(&left)
 			if err != nil || left {
@@ -151,9 +149,7 @@ func startNode(t testing.TB) node {
 	t.Cleanup(func() {
 		stop()
 		for range read {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must.OK(t, <-ended)
 		}
 	})
 	n := node{t, store, pool, runner}
@@ -167,16 +163,13 @@ func startNode(t testing.TB) node {
 func (n node) twoDeliveries() {
 	n.t.Helper()
 	ctx, by := n.t.Context(), eventstore.Metadata{Organization: org, Actor: "test"}
-	created, err := destination.Aggregate.Execute(ctx, n.store, alpha, destination.Create{
+	created := must.Get(destination.Aggregate.Execute(ctx, n.store, alpha, destination.Create{
 		Organization: org,
 		SecretID:     uuid.New(),
 		Secret:       []byte("sealed"),
 		At:           noon,
 		Settings:     destination.Settings{Name: "CRM", URL: "https://example.org/hook"},
-	}, destination.Options{Metadata: by})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	}, destination.Options{Metadata: by}))(n.t)
 	at := map[string]eventstore.Position{"destinations": created.Position}
 	for i := range 2 {
 		publish := publication.Publish{Published: publication.Published{
@@ -219,9 +212,7 @@ func (n node) twoDeliveries() {
 
 func (n node) exec(sql string, arguments ...any) {
 	n.t.Helper()
-	if _, err := n.pool.Exec(n.t.Context(), sql, arguments...); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Get(n.pool.Exec(n.t.Context(), sql, arguments...))(n.t)
 }
 
 // eventually waits until a query answers true.
@@ -230,9 +221,7 @@ func (n node) eventually(sql string) {
 	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(5 * time.Millisecond) {
 		var yes bool
 		if err := n.pool.QueryRow(n.t.Context(), sql).Scan(&yes); err != nil || yes {
-			if err != nil {
-				n.t.Error(err)
-			}
+			must.OK(n.t, err)
 			return
 		}
 		if time.Now().After(deadline) {

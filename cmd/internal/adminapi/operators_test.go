@@ -18,6 +18,7 @@ import (
 	"carillon/command"
 	"carillon/command/credential"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -26,9 +27,7 @@ import (
 func (s *server) actors(t *testing.T, stream string) (actors []string) {
 	t.Helper()
 	for recorded, err := range s.Store.Read(t.Context(), stream, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		meta := must.Get(eventstore.ParseMetadata(recorded.Metadata))(t)
 		actors = append(actors, meta.Actor)
 	}
@@ -50,13 +49,9 @@ func TestOperators(t *testing.T) {
 	s.as(t, bob.Token, "POST", "/admin/organizations/"+org.ID.String()+"/suspend", `{"reason":"unpaid"}`).into(t, 200, nil)
 	s.do(t, "POST", "/admin/organizations/"+org.ID.String()+"/resume", "").into(t, 200, nil)
 	want := []string{"operator:ann", "operator:bob", "operator"}
-	if got := s.actors(t, organization.Aggregate.Stream(org.ID)); !slices.Equal(got, want) {
-		t.Errorf("actors = %v, want %v", got, want)
-	}
-	if got := s.actors(t, operator.Aggregate.Stream(operator.StreamID("bob"))); !slices.Equal(got,
-		[]string{"operator:ann"}) {
-		t.Errorf("bob was admitted by %v", got)
-	}
+	assert.Slices(t, s.actors(t, organization.Aggregate.Stream(org.ID)), want, "actors")
+	assert.Slices(t, s.actors(t, operator.Aggregate.Stream(operator.StreamID("bob"))), []string{"operator:ann"},
+		"bob was admitted by")
 
 	// A rotation has no gap: both tokens work until the overlap ends.
 	second := into[adminapi.IssuedToken](t, 201, s.as(t, bob.Token, "POST", "/admin/operators/bob/rotate",
@@ -94,14 +89,10 @@ func TestOperators(t *testing.T) {
 	}
 	for _, shown := range []string{answer.body, s.Logged.String()} {
 		for _, token := range []string{ann.Token, bob.Token, second.Token} {
-			if strings.Contains(shown, token[12:]) {
-				t.Error("a token is shown again")
-			}
+			assert.Equal(t, strings.Contains(shown, token[12:]), false, "a token is shown again")
 		}
 	}
-	if !strings.Contains(s.Logged.String(), "actor=operator:ann") {
-		t.Error("the log does not say who it was")
-	}
+	assert.Equal(t, strings.Contains(s.Logged.String(), "actor=operator:ann"), true, "the log does not say who it was")
 }
 
 // Actions that leave no other event leave one of their own.
@@ -121,9 +112,7 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 	var acted []string
 	for message, err := range s.Store.Subscribe(t.Context(), eventstore.Start,
 		eventstore.Categories(operator.Aggregate.Category)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if message.CaughtUp {
 			break
 		}
@@ -144,9 +133,7 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 		"operator:ann rotate-master-key ",
 		"operator:ann renew-keys ",
 	}
-	if !slices.Equal(acted, want) {
-		t.Errorf("on record: %q, want %q", acted, want)
-	}
+	assert.Slices(t, acted, want, "on record")
 }
 
 func TestTokensAreNotIssuedByMistake(t *testing.T) {
@@ -274,9 +261,7 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 			if seen[name] = true; slices.Contains(public, name) {
 				return nil
 			}
-			if !ok {
-				t.Errorf("no role is listed for %s", name)
-			}
+			assert.Equal(t, ok, true, "no role is listed for %s", name)
 			for who, token := range tokens {
 				// With an invalid body the token is checked first, and nothing is done. Profiles take their time.
 				if allowed := slices.Contains(may, who); strings.Contains(route, "pprof/") && allowed {
@@ -287,17 +272,11 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name := range decided {
-		if !seen[name] {
-			t.Errorf("%s is no route any more", name)
-		}
+		assert.Equal(t, seen[name], true, "%s is no route any more", name)
 	}
-	if strings.Contains(s.Logged.String(), token) {
-		t.Error("the log shows the token")
-	}
+	assert.Equal(t, strings.Contains(s.Logged.String(), token), false, "the log shows the token")
 }
 
 // An address that makes up tokens is refused after a while, except for the configured token and recently
@@ -318,9 +297,7 @@ func TestHostileTokensAreLimited(t *testing.T) {
 			break
 		}
 	}
-	if !limited {
-		t.Error("nothing limits tokens that are made up")
-	}
+	assert.Equal(t, limited, true, "nothing limits tokens that are made up")
 	s.do(t, "GET", "/admin/organizations", "").into(t, 200, new(any))
 	s.as(t, ann.Token, "GET", "/admin/organizations", "").into(t, 200, new(any))
 }
@@ -376,20 +353,14 @@ func TestAuditors(t *testing.T) {
 		t.Errorf("auditors: %s", answer.body)
 	}
 	events := s.EventTypes(t, auditor.Aggregate.Stream(auditor.StreamID(lasting.ID)))
-	if !slices.Equal(events, []string{"auditor.token-issued.v1", "auditor.token-revoked.v1"}) {
-		t.Errorf("events: %v", events)
-	}
+	assert.Slices(t, events, []string{"auditor.token-issued.v1", "auditor.token-revoked.v1"}, "events")
 	if strings.Contains(s.Logged.String(), issued.Token) || strings.Contains(answer.body, issued.Token[12:]) {
 		t.Error("the token is shown again")
 	}
-	if !strings.Contains(s.Logged.String(), "auditor="+issued.ID) {
-		t.Error("the log does not say who read")
-	}
+	assert.Equal(t, strings.Contains(s.Logged.String(), "auditor="+issued.ID), true, "the log does not say who read")
 	for later, want := range map[time.Duration]int{time.Hour / 2: 200, time.Hour: 401} { // it ends by itself
 		s.later.Store(int64(later))
-		if got := s.as(t, issued.Token, "GET", "/admin/projections", ""); got.status != want {
-			t.Errorf("after %s: %d, want %d", later, got.status, want)
-		}
+		assert.Equal(t, s.as(t, issued.Token, "GET", "/admin/projections", "").status, want, "after %s", later)
 	}
 }
 

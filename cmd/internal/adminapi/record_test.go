@@ -22,6 +22,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
@@ -68,18 +69,14 @@ func TestRecordOfDeletedOrganization(t *testing.T) {
 		t.Errorf("organization (-want +got):\n%s", diff)
 	}
 	ofKey, _ := s.changes(t, "/admin/audit/keys/"+key.ID)
-	if diff := cmp.Diff(append([]string{"organization.key-issued.v2 by operator"}, life...), ofKey); diff != "" {
-		t.Errorf("key (-want +got):\n%s", diff)
-	}
+	assert.Same(t, ofKey, append([]string{"organization.key-issued.v2 by operator"}, life...))
 	ofSecret, _ := s.changes(t, "/admin/audit/secrets/"+secret.String()[:13])
 	whole, _ := s.changes(t, "/admin/audit/secrets/"+secret.String())
 	if len(whole) == 0 || !slices.Equal(whole, ofSecret) {
 		t.Errorf("secret: %q, by the beginning of its id %q", whole, ofSecret)
 	}
 	only, _ := s.changes(t, "/admin/audit/organizations/"+org+"?kind=organization&actor=operator&until=9999-01-01")
-	if len(only) != 3 {
-		t.Errorf("of kind organization: %q", only)
-	}
+	assert.Equal(t, len(only), 3, "of kind organization: %q", only)
 	var paged []string
 	for path := "/admin/audit?limit=3&organization=" + org; path != ""; {
 		part, page := s.changes(t, path)
@@ -88,18 +85,14 @@ func TestRecordOfDeletedOrganization(t *testing.T) {
 			path = "/admin/audit?limit=3&organization=" + org + "&cursor=" + *page.Next
 		}
 	}
-	if diff := cmp.Diff(want, paged); diff != "" {
-		t.Errorf("by pages (-want +got):\n%s", diff)
-	}
+	assert.Same(t, paged, want)
 	exported, lines := s.export(t, "/admin/audit/organizations/"+org, "application/x-ndjson"), 0
 	for scan := bufio.NewScanner(strings.NewReader(exported.body)); scan.Scan(); lines++ {
 		if !strings.Contains(scan.Text(), org) || strings.Contains(scan.Text(), "hunter2") {
 			t.Error(scan.Text())
 		}
 	}
-	if lines != len(want) {
-		t.Errorf("the export has %d lines", lines)
-	}
+	assert.Equal(t, lines, len(want), "the export … lines")
 	s.do(t, "GET", "/admin/audit/destinations/"+id.String(), "").into(t, 200, &adminapi.Audit{})
 }
 

@@ -13,6 +13,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -52,20 +53,14 @@ func TestApartNothingWaitsForALook(t *testing.T) {
 	p.connect("crm", url, 0)
 	p.publish()
 	id := p.await(arrived).header.Get("webhook-id")
-	if again := p.await(arrived).header.Get("webhook-id"); again != id {
-		t.Errorf("%s came, want the retry of %s", again, id)
-	}
+	assert.Equal(t, p.await(arrived).header.Get("webhook-id"), id, "came, want the retry")
 	p.settled(id, "succeeded")
 	p.call(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusAccepted)
-	if again := p.await(arrived).header.Get("webhook-id"); again != id {
-		t.Errorf("%s came, want the replay of %s", again, id)
-	}
+	assert.Equal(t, p.await(arrived).header.Get("webhook-id"), id, "came, want the replay")
 	url, later := p.endpoint(statuses(http.StatusOK))
 	p.connect("later", url, 0)
 	window := map[string]any{"since": time.Now().Add(-time.Hour), "until": time.Now().Add(time.Hour)}
-	if made := p.backfill("later", window, 1); made != 1 {
-		t.Errorf("the backfill made %v deliveries", made)
-	}
+	assert.Equal(t, p.backfill("later", window, 1), 1, "the backfill made … deliveries")
 	p.await(later)
 }
 
@@ -106,9 +101,7 @@ func TestApartOneDelivererEnds(t *testing.T) {
 	close(let)
 	<-ended
 	p.eventually("the second sends the others", func() bool { return p.count(allDue) == 0 })
-	if len(arrived) != events {
-		t.Errorf("%d requests for %d deliveries", len(arrived), events)
-	}
+	assert.Equal(t, len(arrived), events, "requests for deliveries")
 }
 
 // In the middle of a backlog a process that does not deliver disables the destination, or suspends the organization:
@@ -153,9 +146,7 @@ func TestApartDisabledElsewhere(t *testing.T) {
 			}
 			must.OK(t, set(p, true))
 			p.eventually("all is recorded", func() bool { return p.count(allDue) == 0 })
-			if len(arrived) != events {
-				t.Errorf("%d requests for %d deliveries", len(arrived), events)
-			}
+			assert.Equal(t, len(arrived), events, "requests for deliveries")
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"carillon/command"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -70,9 +71,7 @@ func TestCollecting_metrics(t *testing.T) {
 		}
 		return true
 	})
-	if asked.Load() != 3 {
-		t.Errorf("%d requests, want 3", asked.Load())
-	}
+	assert.Equal(t, asked.Load(), 3, "requests")
 	known := map[string][]string{
 		"type": append(source.Types(), "other"), "outcome": append(fetch.Outcomes(), visiting.Outcomes()...),
 		"kind": visiting.Kinds(),

@@ -175,12 +175,8 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	c.expectItems("after two showed one", all...)
 	c.expectWebhooks("after two showed one", want)
 	both := c.itemsByTitle()["The Bells of Delft"]
-	if len(both) != 1 {
-		t.Fatalf("the concert is %d events", len(both))
-	}
-	if split, err := c.client.SplitHappening(t.Context(), uuid.MustParse(both[0])); err != nil || len(split.Split) != 1 {
-		t.Fatalf("split: %+v, %v", split, err)
-	}
+	must.Equal(t, len(both), 1, "the concert … events")
+	must.Equal(t, len(must.Get(c.client.SplitHappening(t.Context(), uuid.MustParse(both[0])))(t).Split), 1, "split")
 	c.until("all is shown", c.caughtUp)
 	c.until("they are two again", func() bool { return len(c.itemsByTitle()["The Bells of Delft"]) == 2 })
 	c.again(sources)

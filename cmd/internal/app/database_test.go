@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -25,9 +26,7 @@ func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 	guest := "guest_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	must.Get(pool.Exec(t.Context(), "CREATE ROLE "+guest))(t)
 	t.Cleanup(func() {
-		if _, err := pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+guest); err != nil {
-			t.Error(err)
-		}
+		must.Get(pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+guest))(t)
 	})
 	asGuest, elsewhere := *there, *there
 	elsewhere.Path = "/nowhere"
@@ -94,9 +93,7 @@ func TestWaitsForPostgres(t *testing.T) {
 		t.Fatal(o.err)
 	}
 	o.app.Close()
-	if strings.Contains(log.String(), "hunter2") {
-		t.Error("the log has the password")
-	}
+	assert.Equal(t, strings.Contains(log.String(), "hunter2"), false, "the log has the password")
 }
 
 // TestMissingSettingsAreNamed: if no Postgres can be run, the first error names them.

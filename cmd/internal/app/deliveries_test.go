@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -81,9 +82,7 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	var body []byte
 	for i := range 4 { // the last one although the destination is disabled, and without a debounce window
 		got := p.await(arrived)
-		if got.header.Get("webhook-id") != id {
-			t.Errorf("webhook-id = %s, want the same for all attempts", got.header.Get("webhook-id"))
-		}
+		assert.Equal(t, got.header.Get("webhook-id"), id, "webhook-id … want the same for all attempts")
 		if i == 0 {
 			body = got.body
 		}

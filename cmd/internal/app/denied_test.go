@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command/collect"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -31,9 +31,7 @@ func TestCollectorsKeepFromDenied(t *testing.T) {
 	page := collect.Source{Type: source.TypeSite, URL: server.URL}
 	for _, start := range collectors[site.Type].Start(page) {
 		_, err := collectors[site.Type].Read(t.Context(), page, collect.Known{Link: start})
-		if !errors.Is(err, collect.ErrBlockedAddress) {
-			t.Errorf("%s: %v", start.Address, err)
-		}
+		assert.Is(t, err, collect.ErrBlockedAddress, "%s", start.Address)
 	}
 	if n := asked.Load(); n > 0 {
 		t.Errorf("it was asked %d times", n)

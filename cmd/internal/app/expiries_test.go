@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/aggregates/clientcertificate"
+	"carillon/eventstore/storetest/assert"
 	"carillon/projections/clientcertificates"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -80,9 +81,7 @@ func TestExpiringCertificatesAreReported(t *testing.T) {
 		got[0] != "client certificates: "+soon.String()+" on 2026-12-22 expire soon, or have (carillon org certificate set)" {
 		t.Errorf("warnings: %v", got)
 	}
-	if got := days(); !slices.Equal(got, []float64{29}) {
-		t.Errorf("%v days are left", got)
-	}
+	assert.Slices(t, days(), []float64{29}, "days are left")
 	now = now.AddDate(0, 0, 30)
 	if e.warn(t.Context(), before); lines() != 2 || !strings.Contains(logged.String(), "has expired") ||
 		!slices.Equal(days(), []float64{-1}) {

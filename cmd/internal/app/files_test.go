@@ -12,6 +12,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/command/egress"
 	"carillon/docs"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -42,9 +43,7 @@ func TestConnectionsLeaveFilesToOthers(t *testing.T) {
 func TestConnectionsToSharedHostAreKept(t *testing.T) {
 	t.Parallel()
 	policy, options, err := DeliveryEgress(&config.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kept := egress.NewTransport(policy, options).MaxIdleConnsPerHost
 	if inFlight, _ := connectionsFor(filesAllowed()); kept != inFlight {
 		t.Errorf("%d connections to one host are kept of %d", kept, inFlight)
@@ -105,9 +104,7 @@ func TestPlainConnectionsOverANetwork(t *testing.T) {
 		"to a socket of Unix": {peer{address: &net.UnixAddr{Name: "/run/postgresql/.s.PGSQL.5432"}}, false},
 	}
 	for name, tt := range connections {
-		if got := overNetworkInPlain(tt.conn); got != tt.inPlain {
-			t.Errorf("a connection %s: reported %t", name, got)
-		}
+		assert.Equal(t, overNetworkInPlain(tt.conn), tt.inPlain, "a connection %s: reported", name)
 	}
 	stores := map[string]string{
 		"": "", "esdb://node1:2113?tls=true": "", "esdb://u:p@node1:2113,node2:2113": "",
@@ -119,9 +116,7 @@ func TestPlainConnectionsOverANetwork(t *testing.T) {
 		"esdb://u:p%40x@[2001:db8::1]:2113/?tls=false&gossip=1": "2001:db8::1",
 	}
 	for address, want := range stores {
-		if got := plainEventStore(address); got != want {
-			t.Errorf("%s: %q is reported, want %q", address, got, want)
-		}
+		assert.Equal(t, plainEventStore(address), want, "%s … is reported", address)
 	}
 	databases := map[string]bool{
 		"postgres://u@keys.example/k": true, "postgres://u@keys.example/k?sslmode=disable": true,
@@ -131,8 +126,6 @@ func TestPlainConnectionsOverANetwork(t *testing.T) {
 	}
 	for address, want := range databases {
 		cfg := must.Get(pgconn.ParseConfig(address))(t)
-		if got := mayBePlain(cfg); got != want {
-			t.Errorf("%s: reported %t", address, got)
-		}
+		assert.Equal(t, mayBePlain(cfg), want, "%s: reported", address)
 	}
 }

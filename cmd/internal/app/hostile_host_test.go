@@ -29,13 +29,10 @@ func TestHostileNamesReachNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			request.Host = host
-			response, err := http.DefaultTransport.RoundTrip(request)
-			must.OK(t, err)
+			response := must.Get(http.DefaultTransport.RoundTrip(request))(t)
 			body, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if refused := response.StatusCode == http.StatusMisdirectedRequest; refused == may ||
 				refused && !strings.Contains(string(body), "CARILLON_ADMIN_HOSTS") {
 				t.Errorf("GET %s of %q: %d %.200s", path, host, response.StatusCode, body)

@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -124,9 +125,7 @@ func (b *burgled) lieNowhereOpen(inPostgres bool) {
 	if status, body := b.admin(http.MethodPost, "/admin/keys/renew"); status != http.StatusOK {
 		t.Fatalf("renew: %d %s", status, body)
 	}
-	if got := b.secret("stays"); got != want {
-		t.Errorf("the other's secret is %s", got)
-	}
+	assert.Equal(t, b.secret("stays"), want, "the other's secret")
 	after := b.look("after deletions", []string{"CN=second"}, secrets)
 	for _, owner := range []uuid.UUID{gone, old} {
 		if where := after.opened(owner); len(where) > 0 {
@@ -146,9 +145,7 @@ func (b *burgled) lieNowhereOpen(inPostgres bool) {
 		t.Errorf("after the deletion, the audit shows %s", audit)
 	}
 	b.restart()
-	if got := b.shown("stays"); got != want {
-		t.Errorf("after a restart the other's secret is %s", got)
-	}
+	assert.Equal(t, b.shown("stays"), want, "after a restart the other's secret")
 	b.refused(http.MethodGet, fmt.Sprint(destinations, gone), nil, http.StatusNotFound, "NOT_FOUND")
 }
 

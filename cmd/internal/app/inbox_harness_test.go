@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -68,15 +69,11 @@ func (box *inbox) receive(_ http.ResponseWriter, request *http.Request) {
 	}
 	box.mu.Lock()
 	defer box.mu.Unlock()
-	if err := box.verifier.Verify(body, request.Header); err != nil {
-		box.t.Errorf("signature: %v", err)
-	}
+	must.OK(box.t, box.verifier.Verify(body, request.Header))
 	var envelope struct {
 		ID string `json:"id"`
 	}
-	if err := json.Unmarshal(body, &envelope); err != nil {
-		box.t.Errorf("body: %v", err)
-	}
+	must.OK(box.t, json.Unmarshal(body, &envelope))
 	first := box.came[envelope.ID] == nil
 	if first {
 		box.came[envelope.ID] = map[string]int{}
@@ -104,8 +101,6 @@ func (box *inbox) eachOnce() {
 	box.mu.Lock()
 	defer box.mu.Unlock()
 	for event, ids := range box.came {
-		if len(ids) != 1 {
-			box.t.Errorf("event %s came under %d webhook-ids", event, len(ids))
-		}
+		assert.Equal(box.t, len(ids), 1, "event %s came under … webhook-ids", event)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -112,9 +113,7 @@ func TestKeys_placesAndMasterKey(t *testing.T) {
 		p.close()
 		lose()
 		p.open()
-		if got := p.shown("crm"); got != want {
-			t.Errorf("%s lost: another secret", what)
-		}
+		assert.Equal(t, p.shown("crm"), want, "%s lost: another secret", what)
 	}
 	before := p.masterKey()
 	if status, body := p.admin(http.MethodPost, "/admin/keys/rotate-master"); status != http.StatusOK {
@@ -187,9 +186,7 @@ func TestKeys_lost(t *testing.T) {
 	refused := p.refusedStart().Error()
 	for _, want := range []string{crm, "--accept-lost-keys", "1 client certificate, of organization " +
 		p.organization.String()} {
-		if !strings.Contains(refused, want) {
-			t.Errorf("the start is refused with %s, want %s", refused, want)
-		}
+		assert.Equal(t, strings.Contains(refused, want), true, "the start is refused with %s, want %s", refused, want)
 	}
 	p.cfg.AcceptLostKeys = true
 	p.open()
@@ -198,9 +195,8 @@ func TestKeys_lost(t *testing.T) {
 		return status == http.StatusOK && strings.Contains(body, crm) &&
 			strings.Contains(body, "1 client certificate, of organization")
 	})
-	if !strings.Contains(p.metrics(), "carillon_destinations_without_key 1") {
-		t.Error("the metric does not count it")
-	}
+	assert.Equal(t, strings.Contains(p.metrics(), "carillon_destinations_without_key 1"), true,
+		"the metric does not count it")
 	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
 	if listed["total"] != float64(3) || p.secret("other") != other || p.secret("crm") != "unavailable" {
 		t.Errorf("list = %v", listed)
@@ -219,9 +215,7 @@ func TestKeys_lost(t *testing.T) {
 		t.Errorf("the test says %s", tested)
 	}
 	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
-	if len(r.Shown()) != sent {
-		t.Error("something was sent without the certificate")
-	}
+	assert.Equal(t, len(r.Shown()), sent, "something was sent without the certificate")
 	p.certify(pair)
 	p.call(http.MethodPost, destinations+"crm/secrets/rotate", nil, http.StatusOK)
 	event = p.publish()

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/organizations"
@@ -45,9 +46,8 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		defer cancel()
 		ran := make(chan error, 1)
 		go func() { ran <- runner.Project(ctx, organizations.ReadModel) }()
-		if !runner.Progress.Await(ctx, to, organizations.ReadModel.Name) {
-			t.Error("the read model does not get there")
-		}
+		assert.Equal(t, runner.Progress.Await(ctx, to, organizations.ReadModel.Name), true,
+			"the read model does not get there")
 		cancel()
 		if err := <-ran; err != nil {
 			t.Error(err)
@@ -74,14 +74,10 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		}
 	}
 	takeIn(register())
-	if got := lag(); got != 0 {
-		t.Errorf("it has everything, lag = %s", got)
-	}
+	assert.Equal(t, lag(), 0, "it has everything, lag")
 	concernNobody()
 	later.Store(int64(time.Hour))
-	if got := lag(); got != 0 {
-		t.Errorf("nothing waits that concerns it, lag = %s", got)
-	}
+	assert.Equal(t, lag(), 0, "nothing waits that concerns it, lag")
 	before := counted.subscriptions.Load()
 	if lag(); counted.subscriptions.Load() != before {
 		t.Error("the searched range is searched again")
@@ -93,9 +89,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	}
 	takeIn(last)
 	concernNobody()
-	if got := lag(); got != 0 {
-		t.Errorf("it has caught up, lag = %s", got)
-	}
+	assert.Equal(t, lag(), 0, "it has caught up, lag")
 	must.Get(pool.Exec(t.Context(), "UPDATE carillon.checkpoints SET commit = 0, prepare = 0"))(t)
 	if got := lag(); got < 59*time.Minute {
 		t.Errorf("it begins from nothing, lag = %s", got)

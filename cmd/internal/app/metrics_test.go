@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/projecttest"
@@ -63,9 +63,8 @@ func TestUnknownEventStops(t *testing.T) {
 				Type:   "something.happened.v9",
 				Data:   []byte("{}"),
 			})
-			if !errors.Is(err, eventstore.ErrUndecodable) {
-				t.Errorf("%s, %s: error = %v, want one that is ErrUndecodable", model.Name, prefix, err)
-			}
+			assert.Is(t, err, eventstore.ErrUndecodable,
+				"%s, %s: error … want one that is ErrUndecodable", model.Name, prefix)
 		}
 	}
 }
@@ -85,7 +84,6 @@ func TestDeletedStreams(t *testing.T) {
 	}
 	p.publish()
 	p.await(arrived)
-	if !strings.Contains(p.metrics(), "\ncarillon_eventstore_deleted_streams_total 1\n") {
-		t.Error("the stream is not counted once")
-	}
+	assert.Equal(t, strings.Contains(p.metrics(), "\ncarillon_eventstore_deleted_streams_total 1\n"), true,
+		"the stream is not counted once")
 }

@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 )
 
 // All work of a part is started again after a panic, which ends neither the process nor other work. Its error still
@@ -41,16 +42,12 @@ func TestPartSurvivesPanics(t *testing.T) {
 		}
 		synctest.Wait()
 		stop(s)
-		if keeps != 2 {
-			t.Errorf("the kept part was started %d times", keeps)
-		}
+		assert.Equal(t, keeps, 2, "the kept part was started … times")
 	})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(scraped(readPanics), scraped(func(context.Context, scrape) { panic("planted") }))
 	for _, part := range []string{"test of a run part", "test of a kept part"} {
-		if panics.Counts()[part] != 1 {
-			t.Errorf("%s: counted %d", part, panics.Counts()[part])
-		}
+		assert.Equal(t, panics.Counts()[part], 1, "%s: counted", part)
 	}
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 || families[0].GetName() != "carillon_panics_total" {
@@ -96,9 +93,7 @@ func TestHostileProbesAskOnce(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if got := asked.Load() - before; got != 2 {
-				t.Errorf("200 made the stores be asked %d times, want 2", got)
-			}
+			assert.Equal(t, asked.Load()-before, 2, "200 made the stores be asked … times")
 			time.Sleep(2 * time.Second) // a later one gets a new answer
 		}
 	})

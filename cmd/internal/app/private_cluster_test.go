@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -32,7 +33,5 @@ func TestPrivateCluster_withoutBinaries(t *testing.T) {
 	}
 	must.OK(t, os.Rename(aside, keys))
 	p.open()
-	if got := p.shown("crm"); got != want {
-		t.Error("another secret")
-	}
+	assert.Equal(t, p.shown("crm"), want, "another secret")
 }

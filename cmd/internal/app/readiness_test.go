@@ -24,6 +24,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/analytics"
@@ -53,9 +54,7 @@ func on(t *testing.T) (a *servers, disk *narrow, get func(path string) (status i
 	go func() { served <- embedded.ListenUnix(socket) }()
 	store := must.Get(esdb.OpenUnix(socket, log))(t)
 	t.Cleanup(func() {
-		if err := errors.Join(store.Close(), embedded.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, errors.Join(store.Close(), embedded.Close(), <-served))
 	})
 	pool := projecttest.Pool(t)
 	a = serversOn(&stores{store: store, pool: pool, full: embedded.Full}, log)
@@ -161,9 +160,7 @@ func TestFullDiskIsNotReady(t *testing.T) {
 		if _, metrics := get("/metrics"); !strings.Contains(metrics, step.writable) {
 			t.Errorf("%d bytes are free, metrics lack %q", step.free, step.writable)
 		}
-		if err := write(); (err == nil) != (step.status == 200) {
-			t.Errorf("%d bytes are free, append: %v", step.free, err)
-		}
+		assert.Equal(t, (write() == nil), step.status == 200, "%d bytes are free, append", step.free)
 	}
 }
 
@@ -190,9 +187,7 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	must.OK(t, projections.EnsureSchema(t.Context(), pool, auditors.ReadModel))
 	connection := must.Get(logins.Create(t.Context(), name))(t)
 	t.Cleanup(func() {
-		if err := logins.Delete(context.WithoutCancel(t.Context()), name); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, logins.Delete(context.WithoutCancel(t.Context()), name))
 	})
 	must.Get(pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"))(t)
 	conn := must.Get(pgx.Connect(t.Context(), connection))(t)
@@ -208,8 +203,6 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	for _, want := range []string{
 		"carillon_locks_held_by_strangers 1", `carillon_consumer_running{consumer="auditors"} 0`,
 	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics lack %q", want)
-		}
+		assert.Equal(t, strings.Contains(metrics, want), true, "metrics lack %q", want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/projections/sources"
@@ -167,13 +168,10 @@ func TestHappeningsRetirement(t *testing.T) {
 		if n, m := c.streams("happening"), c.streams("item"); n != 1 || m != 1 {
 			t.Errorf("%s %d happenings and %d items are in the store", when, n, m)
 		}
-		if n := c.streams("publication"); n != published {
-			t.Errorf("%s %d events are published, %d before", when, n, published)
-		}
+		assert.Equal(t, c.streams("publication"), published, "%s … events are published before", when)
 		for _, table := range []string{"happenings WHERE id", "carried WHERE happening_id", "marks WHERE happening_id"} {
-			if n := c.count("SELECT count(*) FROM feed_curation."+table+" = $1", event); n != 0 {
-				t.Errorf("%s the curation knows it in %s", when, table)
-			}
+			assert.Equal(t, c.count("SELECT count(*) FROM feed_curation."+table+" = $1", event), 0,
+				"%s the curation knows it in %s", when, table)
 		}
 	}
 	c.eventually("the curation has forgotten it", func() bool {
@@ -190,9 +188,8 @@ func TestHappeningsRetirement(t *testing.T) {
 	first.show("/e/1", over)
 	c.collect(source)
 	c.collect(other)
-	if n := c.count("SELECT new + revised + stale FROM sources.sources WHERE id = $1", source); n != 0 {
-		t.Errorf("%d changes are counted", n)
-	}
+	assert.Equal(t, c.count("SELECT new + revised + stale FROM sources.sources WHERE id = $1", source), 0,
+		"changes are counted")
 	check("after walks")
 	// The memory of walks is lost.
 	must.Get(c.app.Queries.Pool.Exec(t.Context(), "DELETE FROM carillon.source_walks"))(t)

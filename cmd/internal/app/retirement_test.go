@@ -21,6 +21,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/health"
@@ -187,25 +188,21 @@ func TestRetirement(t *testing.T) {
 			t.Errorf("analysts see another past %s (-before +after):\n%s", when, diff)
 		}
 		for _, name := range []string{"good", "failing"} {
-			if n := p.total(destinations + name + "/deliveries"); n != 0 {
-				t.Errorf("%v deliveries to %s are listed %s", n, name, when)
-			}
+			assert.Equal(t, p.total(destinations+name+"/deliveries"), 0,
+				"deliveries to %s are listed %s", name, when)
 		}
 		// Retired and unknown deliveries look alike, as do those of other organizations.
 		for _, id := range []string{deliveryOf(first, good), uuid.NewString()} {
 			for method, path := range map[string]string{http.MethodPost: id + "/replay", http.MethodGet: id} {
 				text := p.refused(method, "/events/deliveries/"+path, nil, http.StatusNotFound, "NOT_FOUND")
-				if !strings.Contains(text, "deliveries are kept for") {
-					t.Errorf("%s the answer is %q", when, text)
-				}
+				assert.Equal(t, strings.Contains(text, "deliveries are kept for"), true,
+					"%s the answer is %q", when, text)
 			}
 		}
 	}
 	check("after the retirement")
 	for _, category := range []string{"publication", "dispatch", "delivery"} {
-		if n := p.streams(category); n != 0 {
-			t.Errorf("%d streams of %s are left", n, category)
-		}
+		assert.Equal(t, p.streams(category), 0, "streams of %s are left", category)
 	}
 	if report := p.verified(); !report.OK() || report.Removed == 0 || report.Retired != 11 {
 		t.Errorf("the log differs from its tree heads: %+v", report)

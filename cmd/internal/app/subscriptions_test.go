@@ -10,6 +10,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -39,13 +40,9 @@ func verified(t testing.TB, got received, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
 		verifier := must.Get(standardwebhooks.NewWebhook(secret))(t)
-		if err := verifier.Verify(got.body, got.header); err != nil {
-			t.Errorf("signature: %v", err)
-		}
+		must.OK(t, verifier.Verify(got.body, got.header))
 	}
-	if n := len(strings.Fields(got.header.Get("webhook-signature"))); n != len(secrets) {
-		t.Errorf("%d signatures, want %d", n, len(secrets))
-	}
+	assert.Equal(t, len(strings.Fields(got.header.Get("webhook-signature"))), len(secrets), "signatures")
 }
 
 // announce publishes news on a subject.

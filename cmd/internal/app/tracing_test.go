@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -137,14 +138,10 @@ func TestTracing_overProcessesAndRetries(t *testing.T) {
 	p.publishTraced("00-" + trace + "-" + caller + "-01")
 	header := p.await(arrived).header
 	shown := header.Get("traceparent")
-	if got := header.Get("tracestate"); got != callersState {
-		t.Errorf("the receiver got tracestate %q", got)
-	}
+	assert.Equal(t, header.Get("tracestate"), callersState, "the receiver got tracestate")
 	retried := p.await(arrived).header
 	id := retried.Get("webhook-id")
-	if got := retried.Get("tracestate"); got != callersState {
-		t.Errorf("the retry has tracestate %q", got)
-	}
+	assert.Equal(t, retried.Get("tracestate"), callersState, "the retry has tracestate")
 	const (
 		request, dispatch, first, second = "POST /admin/events", "dispatch", "attempt http_status", "attempt succeeded"
 	)
@@ -175,9 +172,7 @@ func TestTracing_overProcessesAndRetries(t *testing.T) {
 		t.Errorf("the receiver got traceparent %q, want %q", shown, want)
 	}
 	for name, status := range map[string]int64{request: 200, first: 500, second: 204} {
-		if found[name].status != status {
-			t.Errorf("%s has status %d, want %d", name, found[name].status, status)
-		}
+		assert.Equal(t, found[name].status, status, "%s has status", name)
 	}
 	p.call(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusAccepted)
 	p.eventually("an attempt is below the request to replay", func() bool {

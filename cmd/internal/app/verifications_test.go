@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/auditors"
@@ -44,9 +45,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	defer cancel()
 	go func() { _ = runner.Project(ctx, auditors.ReadModel) }()
 	name, data, err := auditor.Aggregate.Codec.Encode(auditor.TokenIssued{TokenID: "ab", Name: "Ann", At: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	appended, err := store.Append(ctx, auditor.Aggregate.Stream(auditor.StreamID("ab")), eventstore.NoStream,
 		[]eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
 	if err != nil || !progress.Await(ctx, appended.Position, auditors.ReadModel.Name) {
@@ -83,9 +82,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	look := func() string {
 		return once(func(ctx context.Context, looks <-chan time.Time) { v.daily(ctx, auditors.ReadModel.Name, looks) })
 	}
-	if got := once(v.credentials); got != "" {
-		t.Errorf("credentials: %s", got)
-	}
+	assert.Equal(t, once(v.credentials), "", "credentials")
 	if got := look(); !strings.Contains(got, "agree with the log") || !strings.Contains(got, "rows=1") {
 		t.Errorf("first look: %s", got)
 	}

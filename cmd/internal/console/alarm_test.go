@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 )
@@ -28,9 +29,8 @@ func TestAlarm(t *testing.T) {
 	reader := w.signIn(t, w.scoped(t, "read"))
 	id := w.subscribed(t, "Hook", receiver(t, 500, "no"))
 	path := "/console/destinations/" + id.String()
-	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "alarm") {
-		t.Error("something is wrong with a new destination")
-	}
+	assert.Equal(t, strings.Contains(b.get(t, path).expect(t, 200).body, "alarm"), false,
+		"something is wrong with a new destination")
 	for range 3 {
 		w.attempted(t, w.publish(t, "concert"), id, 500, "no")
 	}
@@ -45,9 +45,8 @@ func TestAlarm(t *testing.T) {
 	b.get(t, "/console/destinations?status=failing").expect(t, 200, pill)
 	b.get(t, path+"/recover").expect(t, 200, "1 waits for its retry, 3 failed in the last 7 days", "Send 4")
 	b.post(t, path+"/recover").leadsTo(t, path+"?done=recovering")
-	if p := b.get(t, path+"/recover").expect(t, 200); strings.Contains(p.body, "waits for its retry") {
-		t.Error("what is due waits for a retry")
-	}
+	assert.Equal(t, strings.Contains(b.get(t, path+"/recover").expect(t, 200).body, "waits for its retry"), false,
+		"what is due waits for a retry")
 	if p := reader.get(t, path).expect(t, 200, "4 failures in a row"); strings.Contains(p.body, "Send what failed") {
 		t.Error("a reader is shown a button")
 	}
@@ -55,9 +54,7 @@ func TestAlarm(t *testing.T) {
 	w.attempted(t, w.publish(t, "flea market"), id, 500, "no")
 	w.attempted(t, w.publish(t, "opera"), id, 204, "")
 	p := b.get(t, path).expect(t, 200, pill, "1 waits for its retry, 1 failed", path+"/recover", "Send what failed")
-	if strings.Contains(p.body, " in a row since") {
-		t.Error("the streak goes on")
-	}
+	assert.Equal(t, strings.Contains(p.body, " in a row since"), false, "the streak goes on")
 	b.get(t, "/console/destinations").expect(t, 200, pill)
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
 	b.get(t, path+"/recover").expect(t, 200, "It is disabled", path+"/enable")
@@ -87,9 +84,8 @@ func TestAlarm(t *testing.T) {
 		WHERE p.id = $1`, last, command.MaxBackfillEvents-1))(t)
 	b.get(t, path).expect(t, 200, "At least 10,000 events since")
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
-	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {
-		t.Error("an enabled one still misses events")
-	}
+	assert.Equal(t, strings.Contains(b.get(t, path).expect(t, 200).body, "missed since"), false,
+		"an enabled one still misses events")
 }
 
 // TestAlarm_autoDisabled: the page of a destination that was disabled automatically has the reason once.
@@ -144,9 +140,7 @@ func TestRecover_overTheCap(t *testing.T) {
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String()
 	p := b.get(t, path+"/recover").expect(t, 200, "carillon destinations recover "+id.String()+" --until ")
-	if strings.Contains(p.body, "<button>Send") {
-		t.Error("it can be sent at one time")
-	}
+	assert.Equal(t, strings.Contains(p.body, "<button>Send"), false, "it can be sent at one time")
 }
 
 // TestActivity: one page has the changes of destinations, subscriptions and feeds of the own organization, deleted ones
@@ -204,9 +198,8 @@ func TestSignedCurl(t *testing.T) {
 		t.Error("it is not recorded")
 	}
 	writer := s.signIn(t, s.scoped(t, "read", "write"))
-	if p := writer.get(t, path).expect(t, 200); strings.Contains(p.body, "/curl\"") {
-		t.Error("a button that would be refused is shown")
-	}
+	assert.Equal(t, strings.Contains(writer.get(t, path).expect(t, 200).body, "/curl\""), false,
+		"a button that would be refused is shown")
 	writer.post(t, path+"/curl").expect(t, 403, "lacks the scope secrets")
 	s.operator(t).post(t, "/console/organizations/"+s.org.String()+"/deliveries/"+s.names["delivered"]+"/curl").
 		expect(t, 403, "for the people of the organization")

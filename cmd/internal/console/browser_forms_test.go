@@ -17,6 +17,7 @@ import (
 
 	"carillon/aggregates/disclosure"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -37,9 +38,7 @@ func TestOutdatedFormsInBrowser(t *testing.T) {
 	b.pressButton(t, "Save")
 	b.until(t, "it is shown", `document.body.innerText.includes("changed since you opened the form")`)
 	b.shows(t, "outdated", "It is now: Tickets and more", "X-Room: 7", "It is now: 60", "by key:")
-	if typed := ask[string](t, b, `document.querySelector("#name").value`); typed != "Mine" {
-		t.Errorf("what was typed has become %q", typed)
-	}
+	assert.Equal(t, ask[string](t, b, `document.querySelector("#name").value`), "Mine", "what was typed has become")
 	b.accessible(t, "outdated")
 	b.byKeys(t, "outdated")
 	b.pictures(t, "outdated")
@@ -105,9 +104,7 @@ func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 				`") || document.body.innerText.includes("whsec_")`) {
 				t.Errorf("%s %s: the answer is there still", c.page, how)
 			}
-			if n := c.done(); n != after {
-				t.Errorf("%s %s: it was done again", c.page, how)
-			}
+			assert.Equal(t, c.done(), after, "%s %s: it was done again", c.page, how)
 			must.OK(t, chromedp.Do(b, chromedp.Reload()))
 		}
 	}

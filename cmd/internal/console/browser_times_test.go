@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
@@ -82,9 +83,7 @@ func TestSliderInBrowser(t *testing.T) {
 		return at.dispatchEvent(new Event("input")); })()`)
 	b.leave(t, "Show")
 	b.shows(t, "before it was created", "It did not exist yet.")
-	if at := ask[string](t, b, "location.search"); at != "?at=2020-02-03T04:05:00.000Z" {
-		t.Errorf("a typed moment is loaded as %s", at)
-	}
+	assert.Equal(t, ask[string](t, b, "location.search"), "?at=2020-02-03T04:05:00.000Z", "a typed moment is loaded as")
 	b.quiet(t, "slider")
 }
 

@@ -123,9 +123,7 @@ func (w *world) link(t *testing.T, scopes ...organization.Scope) (token string) 
 		Person:       "ann@example.org",
 		Scopes:       scopes,
 	}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, token, _ = strings.Cut(path, "token=")
 	return token
 }

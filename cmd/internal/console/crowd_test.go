@@ -155,9 +155,7 @@ func (w *world) whoGotAnEvent(t *testing.T, size int) {
 				strings.Split(c.says, "|")...)
 			part := want[(page-1)*50 : min(page*50, len(want))]
 			found := rows.FindAllStringSubmatch(shown.body, -1)
-			if len(found) != len(part) {
-				t.Fatalf("%q, page %d: %d rows, want %d", c.who, page, len(found), len(part))
-			}
+			must.Equal(t, len(found), len(part), "%q, page %d … rows", c.who, page)
 			for n, i := range part {
 				if found[n][1] != strconv.Itoa(i) || strings.Contains(found[n][2], "<td>204 ") != (c.event == event && gotIt(i)) {
 					t.Errorf("%q, page %d, row %d: want Crowd %d, got it: %t, in %s", c.who, page, n, i, gotIt(i), found[n][0])

@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
@@ -138,9 +139,7 @@ func TestEvents_visible(t *testing.T) {
 			for _, w := range want {
 				wanted = wanted || w == id
 			}
-			if found != wanted {
-				t.Errorf("%s: %s is found: %t", query, name, found)
-			}
+			assert.Equal(t, found, wanted, "%s: %s is found", query, name)
 		}
 	}
 	has("", own, second)
@@ -207,9 +206,7 @@ func TestLists_continueAfterPage(t *testing.T) {
 				case strings.Contains(link, "before="):
 					next = link
 				case ids.MatchString(link) && !strings.Contains(link, "/destinations/"):
-					if seen[link] {
-						t.Errorf("%s: %s is there twice", path, link)
-					}
+					assert.Equal(t, seen[link], false, "%s: %s is there twice", path, link)
 					seen[link] = true
 				}
 			}
@@ -217,9 +214,7 @@ func TestLists_continueAfterPage(t *testing.T) {
 				t.Errorf("%s: page %d does not lead back", path, pages)
 			}
 		}
-		if len(seen) != want {
-			t.Errorf("%s: %d on %d pages, want %d", path, len(seen), pages, want)
-		}
+		assert.Equal(t, len(seen), want, "%s … on %d pages", path, pages)
 	}
 	b.get(t, "/console/deliveries?status=failed").expect(t, 200, "There are none.")
 	b.get(t, "/console/deliveries?status=lost").expect(t, 400, "Status must be one or several of")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -113,9 +114,7 @@ func TestPages_plain(t *testing.T) {
 		}
 		switch {
 		case strings.HasPrefix(name, "templates/"):
-			if found := inline.FindString(read(t, name)); found != "" {
-				t.Errorf("%s has %q", name, found)
-			}
+			assert.Equal(t, inline.FindString(read(t, name)), "", "%s", name)
 		case strings.HasSuffix(name, ".css"):
 			if text := read(t, name); strings.Contains(text, "url(") || strings.Contains(text, "@import") {
 				t.Errorf("%s loads something", name)
@@ -149,9 +148,7 @@ func (p page) wrong(t *testing.T) map[string]string {
 	for _, found := range wrongAt.FindAllStringSubmatch(p.body, -1) {
 		input, message := found[1], found[2]
 		all[input] = html.UnescapeString(message)
-		if ofTheAPI.MatchString(message) {
-			t.Errorf("%s is in words of the API: %s", input, message)
-		}
+		assert.Equal(t, ofTheAPI.MatchString(message), false, "%s is in words of the API: %s", input, message)
 		for _, part := range []string{`<li><a href="#` + input + `">` + message, `id="` + input + `"`, input + `-wrong"`} {
 			if !strings.Contains(p.body, part) {
 				t.Errorf("%s: the page has no %s:\n%s", input, part, p.shown(""))
@@ -216,13 +213,9 @@ func TestForm_allErrors(t *testing.T) {
 		p := form.by.submit(t, s.at(t, form.path), form.typed).expect(t, 400, "aria-describedby=")
 		got := p.wrong(t)
 		for input, want := range form.want {
-			if got[input] != want {
-				t.Errorf("%s, %s: %q, want %q", form.path, input, got[input], want)
-			}
+			assert.Equal(t, got[input], want, "%s, %s", form.path, input)
 		}
-		if len(got) != len(form.want) {
-			t.Errorf("%s has %v", form.path, got)
-		}
+		assert.Equal(t, len(got), len(form.want), "%s has %v", form.path, got)
 		for input, values := range form.typed {
 			if (form.want[input] != "" || input == "externalId") && !strings.Contains(html.UnescapeString(p.body), values[0]) {
 				t.Errorf("%s lost %s: %q", form.path, input, values[0])
@@ -240,7 +233,5 @@ func TestForm_nameTaken(t *testing.T) {
 		t.Fatalf("%d\n%s", made.status, made.shown(""))
 	}
 	p := b.submit(t, "/console/destinations/new", typed).expect(t, 409, `value="hook"`)
-	if got := p.wrong(t)["externalId"]; got != "External id is taken: another one has it." {
-		t.Errorf("the field has %q", got)
-	}
+	assert.Equal(t, p.wrong(t)["externalId"], "External id is taken: another one has it.", "the field")
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/console"
 	"carillon/command/catalog"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -40,13 +41,10 @@ func TestDestinationLifecycle(t *testing.T) {
 		destination.NoticesExternalID)
 	of, _, _ := strings.Cut(noticed.location, "/start?")
 	list := b.get(t, "/console/destinations").expect(t, 200, `sent to <a href="`+of)
-	if strings.Contains(list.body, "new?notices") {
-		t.Error("a second address for notices is offered")
-	}
+	assert.Equal(t, strings.Contains(list.body, "new?notices"), false, "a second address for notices is offered")
 	for page, subscribe := range map[string]string{noticed.location: "Choose its events", of: "nothing is sent"} {
-		if p := b.get(t, page).expect(t, 200, noticesForm[1:]...); strings.Contains(p.body, subscribe) {
-			t.Errorf("%s asks for a subscription", page)
-		}
+		assert.Equal(t, strings.Contains(b.get(t, page).expect(t, 200, noticesForm[1:]...).body, subscribe), false,
+			"%s asks for a subscription", page)
 	}
 	for _, limit := range []string{"-1", "NaN"} {
 		b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "limit", limit).
@@ -67,23 +65,18 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.get(t, path).expect(t, 200, "reason: leaked in chat")
 	shown := b.get(t, path).expect(t, 200, "beside its successor", "Expire now")
 	secret := regexp.MustCompile(path + `/secrets/[0-9a-f-]+/reveal`).FindString(shown.body)
-	if strings.Count(shown.body, "whsec_…") != 2 {
-		t.Error("there are not two masked secrets")
-	}
+	assert.Equal(t, strings.Count(shown.body, "whsec_…"), 2, "there are not two masked secrets")
 	b.get(t, secret).expect(t, 200, "shown in full on the next page")
 	revealed := b.post(t, secret).expect(t, 200, "whsec_")
 	full := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{40,}`).FindString(html.UnescapeString(revealed.body))
-	if !strings.Contains(html.UnescapeString(rotated.body), full) {
-		t.Error("the answer to the rotation does not have the new secret")
-	}
+	assert.Equal(t, strings.Contains(html.UnescapeString(rotated.body), full), true,
+		"the answer to the rotation does not have the new secret")
 	if full == "" || strings.Contains(w.Logged.String(), full) || !strings.Contains(w.Logged.String(), "revealed=") {
 		t.Error("the secret is not shown, or the log has it, or does not have that it was asked for")
 	}
 	b.post(t, strings.TrimSuffix(secret, "reveal")+"expire").expect(t, 409, "last secret without an end")
 	overlapping := regexp.MustCompile(path+`/secrets/[0-9a-f-]+/expire`).FindAllString(shown.body, -1)
-	if len(overlapping) != 1 {
-		t.Fatalf("%d secrets can be expired, want the one in its overlap", len(overlapping))
-	}
+	must.Equal(t, len(overlapping), 1, "secrets can be expired, want the one in its overlap")
 	b.post(t, overlapping[0]).leadsTo(t, path+"?done=expired")
 
 	b.post(t, path+"/test").expect(t, 200, "It took the event: 204")
@@ -116,9 +109,7 @@ func TestTheme(t *testing.T) {
 	c := must.Get(console.New(deps))(t)
 	b := &browser{world: w, at: c.Beside(api)}
 	signIn := b.get(t, "/console/sign-in").expect(t, 200, "Bells & <b>more</b>", "/console/theme.css", "Carillon v1.2.3")
-	if strings.Contains(signIn.body, "<b>more") {
-		t.Error("the name is not text")
-	}
+	assert.Equal(t, strings.Contains(signIn.body, "<b>more"), false, "the name is not text")
 	b.get(t, "/console/theme.css").expect(t, 200, "--brand: #0b57a4", "light-dark(#0b57a4, #8bbdf5)")
 	if logo := b.get(t, "/console/logo").expect(t, 200, "<svg/>"); logo.header.Get("Content-Type") != "image/svg+xml" ||
 		!strings.Contains(logo.header.Get("Content-Security-Policy"), "default-src 'none'") {
@@ -172,9 +163,8 @@ func TestSearch(t *testing.T) {
 	}
 	b.get(t, find("a\x00b")).expect(t, 400)
 	for _, page := range []string{"/console/", "/console/deliveries", "/console" + works, "/console/missing"} {
-		if p := b.get(t, page); !strings.Contains(p.body, `action="/console/search"`) {
-			t.Errorf("%s has no search", page)
-		}
+		assert.Equal(t, strings.Contains(b.get(t, page).body, `action="/console/search"`), true,
+			"%s has no search", page)
 	}
 	b.submit(t, "/console"+works+"/subscriptions/new", url.Values{
 		"types": {"*"}, "scope": {"all"}, "externalId": {"named-sub"},

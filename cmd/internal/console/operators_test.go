@@ -15,6 +15,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
@@ -135,9 +136,7 @@ func TestSessionsOpenTheirOwnConsole(t *testing.T) {
 		}).post(t, "/console/sign-in", "key", token).expect(t, 401, "admin or auditor's token is not valid")
 	}
 	(&browser{world: w}).post(t, "/console/sign-in", "key", adminToken).expect(t, 401, "API key is not valid")
-	if strings.Contains(w.Logged.String(), adminToken) {
-		t.Error("the log has the admin token")
-	}
+	assert.Equal(t, strings.Contains(w.Logged.String(), adminToken), false, "the log has the admin token")
 	(&browser{world: w, at: w.admin}).get(t, "/console/enter?token=x").leadsTo(t, "/console/sign-in")
 
 	operator.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
@@ -205,9 +204,7 @@ func TestLoginLink_onceOnAllNodes(t *testing.T) {
 			in++
 		}
 	}
-	if in != 1 {
-		t.Errorf("%d got in", in)
-	}
+	assert.Equal(t, in, 1, "got in")
 	if _, err := (adapters.ConsoleSessions{Pool: w.Pool}).Open(t.Context(), make([]byte, 32), time.Now()); err == nil {
 		t.Error("a link that never was is opened")
 	}
@@ -225,9 +222,8 @@ func TestOperatorsAddressIsNamed(t *testing.T) {
 	w.autoDisabled(t, id, "100 failures")
 	operator := w.operator(t)
 	shown := operator.get(t, "/console/").expect(t, 200, "<bdi>Operators</bdi>", "<td>the operators</td>")
-	if strings.Contains(shown.body, destination.Operators.String()) {
-		t.Error("it links to an organization that is not there")
-	}
+	assert.Equal(t, strings.Contains(shown.body, destination.Operators.String()), false,
+		"it links to an organization that is not there")
 	operator.get(t, "/console/record").expect(t, 200, "<bdi>the operators</bdi>")
 	operator.get(t, "/console/record/"+id.String()).expect(t, 200, "of the operators, ")
 	w.signIn(t, w.key).get(t, "/console/destinations").expect(t, 200, "There are none yet")

@@ -18,6 +18,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/organizations"
@@ -189,10 +190,8 @@ func TestEndedSession_leadsBack(t *testing.T) {
 	b.post(t, "/console/sign-in", "key", s.key, "next", at+"/disable").leadsTo(t, at+"/disable")
 	b.get(t, at+"/disable").expect(t, 200, "Disable")
 	b.get(t, at).expect(t, 200, "enabled")
-	if found, err := s.Queries.Destination(t.Context(), s.org, s.names["works"], s.now()); err != nil ||
-		found.Status != "enabled" {
-		t.Errorf("%+v, %v", found.Status, err)
-	}
+	assert.Equal(t, must.Get(s.Queries.Destination(t.Context(), s.org, s.names["works"], s.now()))(t).Status, "enabled",
+		"Status")
 }
 
 // TestHostileScopesAtTheConsole: a key's scopes hold at the console too, and it omits the buttons that they exclude.
@@ -228,9 +227,7 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	shown := reader.get(t, path).expect(t, 200, "CRM")
 	for _, button := range []string{"/test\"", "/edit\"", "/disable\"", "/delete\"", "/rotate\"", "/reveal\"",
 		"/subscriptions/"} {
-		if strings.Contains(shown.body, button) {
-			t.Errorf("a reader is shown %s", button)
-		}
+		assert.Equal(t, strings.Contains(shown.body, button), false, "a reader is shown %s", button)
 	}
 	one := "subscriptions/" + uuid.NewString()
 	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate", "subscriptions/new",
@@ -286,9 +283,7 @@ func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Positi
 	t.Helper()
 	for recorded, err := range w.Store.Read(t.Context(), disclosure.Aggregate.Stream(disclosure.StreamID(id, w.now())),
 		0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at = recorded.Position
 	}
 	return at

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -30,9 +31,7 @@ func TestShownPage(t *testing.T) {
 		"<textarea x>a\u200fb</textarea>\u2067": "<textarea x>a\u200fb</textarea>⟨U+2067⟩",
 		"\u202e<textarea>\u202e</textarea>\n":   "⟨U+202E⟩<textarea>\u202e</textarea>\n",
 	} {
-		if got := shownPage(page); got != want {
-			t.Errorf("%q: %q, want %q", page, got, want)
-		}
+		assert.Equal(t, shownPage(page), want, "%q", page)
 	}
 }
 
@@ -52,9 +51,7 @@ func TestEventSpan(t *testing.T) {
 		{"Local", &start, "Sat 28 Nov 2026, 23:30, UTC"},
 		{"../../etc/passwd", nil, "Sat 28 Nov 2026, 23:30, UTC"},
 	} {
-		if got := eventSpan(tt.zone, start, tt.end); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.zone, got, tt.want)
-		}
+		assert.Equal(t, eventSpan(tt.zone, start, tt.end), tt.want, "%s", tt.zone)
 	}
 }
 
@@ -65,20 +62,15 @@ func TestWorkers_surviveAPanic(t *testing.T) {
 	w.open(t.Context())
 	done := 0
 	for _, fault := range []bool{true, false} {
-		_, err := w.start(func() (Work, error) { return Work{}, nil }, func(context.Context, Work) {
+		must.Get(w.start(func() (Work, error) { return Work{}, nil }, func(context.Context, Work) {
 			if fault {
 				panic("planted")
 			}
 			done++
-		})
-		if err != nil {
-			t.Error(err)
-		}
+		}))(t)
 		w.running.Wait()
 	}
-	if done != 1 {
-		t.Errorf("%d works were done", done)
-	}
+	assert.Equal(t, done, 1, "works were done")
 }
 
 // TestTimeLine draws a destination of 100 s: created, rotated at 20 s with an overlap until 60 s, disabled at 50 s,
@@ -108,9 +100,7 @@ func TestTimeLine(t *testing.T) {
 	}
 	spans := func(found []span, want ...span) {
 		t.Helper()
-		if len(found) != len(want) {
-			t.Fatalf("%+v", found)
-		}
+		must.Equal(t, len(found), len(want), "%+v", found)
 		for i := range want {
 			if want[i].Title = found[i].Title; found[i] != want[i] {
 				t.Errorf("%d is %+v, want %+v", i, found[i], want[i])

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
@@ -44,9 +45,8 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 		t.Helper()
 		p := auditor.get(t, "/console/record"+query).expect(t, 200, want...)
 		for _, name := range []string{"Kept", "Given up", "Of the library"} {
-			if strings.Contains(p.body, "<bdi>"+name) != strings.Contains(strings.Join(want, "|"), name) {
-				t.Errorf("%s: %s is there, or not", query, name)
-			}
+			assert.Equal(t, strings.Contains(p.body, "<bdi>"+name), strings.Contains(strings.Join(want, "|"), name),
+				"%s: %s is there, or not", query, name)
 		}
 	}
 	has("?status=deleted", "Given up")
@@ -67,16 +67,12 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	auditor.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
 	system := auditor.get(t, "/console/system").expect(t, 200, "Consumers", "feeds")
 	for _, hidden := range []string{"Settings", "CARILLON_", "Rebuild<", "/data"} {
-		if strings.Contains(system.body, hidden) {
-			t.Errorf("an auditor sees %q", hidden)
-		}
+		assert.Equal(t, strings.Contains(system.body, hidden), false, "an auditor sees %q", hidden)
 	}
 
 	for path, p := range auditor.walk(t, "/console/record") {
 		for _, form := range postForms.FindAllStringSubmatch(p.body, -1) {
-			if form[1] != "/console/sign-out" {
-				t.Errorf("%s has a form to %s", path, form[1])
-			}
+			assert.Equal(t, form[1], "/console/sign-out", "%s has a form to", path)
 		}
 		if strings.Contains(path, "/organizations/") || strings.Contains(path, "/sources") {
 			t.Errorf("an auditor is led to %s", path)
@@ -97,9 +93,8 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	changes := "/console/record/changes"
 	auditor.get(t, changes).expect(t, 200, "created Of the library", "issued key")
 	deletion := auditor.get(t, changes+"?kind=destination&thing="+gone.String()).expect(t, 200, "deleted Given up")
-	if strings.Contains(deletion.body, "Of the library") {
-		t.Error("the changes of a destination show another one")
-	}
+	assert.Equal(t, strings.Contains(deletion.body, "Of the library"), false,
+		"the changes of a destination show another one")
 	auditor.get(t, changes+"?kind=organization&thing="+library.String()).expect(t, 200, "Of the library")
 	auditor.get(t, changes+"?thing=x").expect(t, 400, "must be chosen")
 	auditor.get(t, changes+"?actor=key:unknown0").expect(t, 200, "There is none like that")

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/organizations"
@@ -58,9 +59,7 @@ func (w *world) showsSources(t *testing.T) {
 	b.post(t, path+"/pause", "reason", "a\x00b").expect(t, 400, "NUL characters")
 	b.post(t, path+"/pause", "reason", "Its owner <b>objects</b>").leadsTo(t, path+"?done=paused")
 	paused := b.get(t, path).expect(t, 200, "Its owner <b>objects</b>", "by operator", "Resume", "never: it is paused")
-	if strings.Contains(paused.body, "<b>objects") {
-		t.Error("a reason is not text")
-	}
+	assert.Equal(t, strings.Contains(paused.body, "<b>objects"), false, "a reason is not text")
 	b.get(t, path+"/resume").expect(t, 200, "It is paused because: Its owner")
 	b.post(t, path+"/resume").leadsTo(t, path+"?done=resumed")
 	for _, missing := range []string{uuid.NewString(), "x"} {
@@ -125,9 +124,8 @@ func (w *world) triesSources(t *testing.T) {
 	try(400, "a b", "facebook", "Account must be")
 	try(409, "@townhall", "facebook", "can't be read")
 	try(400, "https://example.org", "x", "Type must be one of")
-	if all, err := w.Queries.Sources(t.Context(), query.SourceFilter{}); err != nil || len(all) != 0 {
-		t.Errorf("a trial leaves %d sources, %v", len(all), err)
-	}
+	assert.Equal(t, len(must.Get(w.Queries.Sources(t.Context(), query.SourceFilter{}))(t)), 0,
+		"a trial leaves … sources")
 }
 
 // TestListsOfAll checks the lists of all organizations, destinations and sources, on separate consoles: each step
@@ -183,9 +181,7 @@ func (w *world) attachesSources(t *testing.T) {
 	}
 	found := b.post(t, try, "where", site.URL+"/programme", "type", "site").
 		expect(t, 200, "1 event on 1 page", "Choir <b>")
-	if strings.Contains(found.body, "Choir <b>") {
-		t.Error("an event's name is not text")
-	}
+	assert.Equal(t, strings.Contains(found.body, "Choir <b>"), false, "an event's name is not text")
 	b.post(t, form, "where", site.URL+"/programme", "type", "site").leadsTo(t, feed+"?done=attached")
 
 	w.Commands.OrganizationSources = true

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/subscriptions"
@@ -104,9 +105,8 @@ func TestNewDestination_withEvents(t *testing.T) {
 		}
 	}
 	w.later.Store(int64(16 * 60e9))
-	if p := b.get(t, path+"/start").expect(t, 200); strings.Contains(p.body, "data-copy") {
-		t.Error("the secret is still there after a quarter of an hour")
-	}
+	assert.Equal(t, strings.Contains(b.get(t, path+"/start").expect(t, 200).body, "data-copy"), false,
+		"the secret is still there after a quarter of an hour")
 }
 
 // TestSubscriptions: subscriptions are added, changed, switched off and on, and deleted.
@@ -159,9 +159,7 @@ func TestSubscriptions(t *testing.T) {
 	b.get(t, path).expect(t, 200, off)
 	b.get(t, at+"/enable").expect(t, 200, "It is off because a pinned feed was deleted")
 	b.post(t, at+"/enable").leadsTo(t, path+"?done=subscription-on#subscriptions")
-	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, off) {
-		t.Error("the reason outlives the switch")
-	}
+	assert.Equal(t, strings.Contains(b.get(t, path).expect(t, 200).body, off), false, "the reason outlives the switch")
 	elsewhere := w.destination(t, "Other", receiver(t, 204, "")).String()
 	b.get(t, strings.Replace(at, id.String(), elsewhere, 1)+"/edit").expect(t, 404, "Not found")
 	w.signIn(t, w.scoped(t, "read", "write")).get(t, at+"/edit").expect(t, 200) // it shows no secrets

@@ -18,6 +18,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/sending"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -98,9 +99,7 @@ func TestStanding(t *testing.T) {
 
 	// A lost key fails attempts until the values that it sealed are set again.
 	waits := "/console/deliveries/" + dispatch.DeliveryID(other, id).String()
-	if p := b.get(t, waits); strings.Contains(p.body, "read any more") {
-		t.Error("all of it can be read")
-	}
+	assert.Equal(t, strings.Contains(b.get(t, waits).body, "read any more"), false, "all of it can be read")
 	operator := w.operator(t)
 	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
@@ -141,9 +140,7 @@ func TestAttemptHeaders(t *testing.T) {
 	}
 	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t,
 		"/console/deliveries/"+detail.ID.String()).expect(t, 200, "Request").body, -1)
-	if len(requests) != 2 {
-		t.Fatalf("%d requests are shown", len(requests))
-	}
+	must.Equal(t, len(requests), 2, "requests are shown")
 	for i, signedBy := range [][]string{{old, young}, {old}} {
 		body := must.Get(sending.NewBody(event, publication.Published{
 			Organization: w.org,
@@ -172,9 +169,7 @@ func TestAttemptHeaders(t *testing.T) {
 	// Without the scope for secrets, the rest is visible.
 	p := w.operator(t).get(t, "/console/organizations/"+w.org.String()+"/deliveries/"+detail.ID.String()).expect(t, 200,
 		"webhook-timestamp: ")
-	if strings.Contains(p.body, "webhook-signature") {
-		t.Error("operators see what secrets made")
-	}
+	assert.Equal(t, strings.Contains(p.body, "webhook-signature"), false, "operators see what secrets made")
 }
 
 // TestDeliveryPageSize: whatever a receiver answers, however often, and whatever the payload, the page stays small.

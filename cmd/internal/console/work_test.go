@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -85,9 +86,7 @@ func TestReplayMany(t *testing.T) {
 	}
 	for i, id := range deliveries {
 		types := strings.Join(w.EventTypes(t, "delivery-"+id), " ")
-		if asked := strings.Contains(types, "replay-requested"); asked != (i > 0) {
-			t.Errorf("delivery %d: %s", i, types)
-		}
+		assert.Equal(t, strings.Contains(types, "replay-requested"), i > 0, "delivery %d: %s", i, types)
 	}
 	// Pending ones are not requested again.
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 are on their way already")

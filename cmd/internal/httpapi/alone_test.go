@@ -18,6 +18,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery/cascade"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
@@ -47,9 +48,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 	if err == nil {
 		_, err = held.Exec(t.Context(), "LOCK TABLE publications.publications IN SHARE MODE")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var once sync.Once
 	release := func() {
 		once.Do(func() {
@@ -87,9 +86,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 		return err == nil && there
 	})
 	s.get(t, "/events/deliveries/"+id.String()).into(t, 200, &shown)
-	if shown.Event.Data.Title != "Storm" {
-		t.Errorf("shown: %+v", shown)
-	}
+	assert.Equal(t, shown.Event.Data.Title, "Storm", "shown: %+v", shown)
 }
 
 // The answer that says that a destination is enabled again has no failures of before, however late the read model is.
@@ -163,9 +160,7 @@ func (s *server) deletedPinnedFeed(t *testing.T) {
 		Active bool `json:"active"`
 	}
 	s.put(t, pinning, body).into(t, 201, &subscription)
-	if !subscription.Active {
-		t.Error("a new subscription is not active")
-	}
+	assert.Equal(t, subscription.Active, true, "a new subscription is not active")
 	s.delete(t, path).into(t, 200, nil)
 	if s.get(t, pinning).into(t, 200, &subscription); subscription.Active {
 		t.Error("the subscription is still active after the answer")
@@ -195,9 +190,7 @@ func (s *server) feedbackOnDetached(t *testing.T) {
 	s.do(t, feedback).into(t, 200, new(any))
 	s.delete(t, path+"/sources/"+association).into(t, 200, nil)
 	s.do(t, feedback).refused(t, 404, "NOT_FOUND", "item not found")
-	if got := s.EventTypes(t, "item-"+id.String()); len(got) != 2 {
-		t.Errorf("recorded %v", got)
-	}
+	assert.Equal(t, len(s.EventTypes(t, "item-"+id.String())), 2, "recorded")
 }
 
 // full is an event store whose disk is full: that is not waited for, as an election is.
@@ -237,7 +230,5 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 			got.refused(t, http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "the request itself was fine")
 		}
 	}
-	if !strings.Contains(s.Logged.String(), "level=WARN") {
-		t.Error("the operator hears nothing of it")
-	}
+	assert.Equal(t, strings.Contains(s.Logged.String(), "level=WARN"), true, "the operator hears nothing of it")
 }

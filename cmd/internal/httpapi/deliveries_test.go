@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/health"
@@ -105,9 +105,7 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 			t.Errorf("attempt %d = %+v, want %+v", i+1, a, want)
 		}
 	}
-	if strings.Contains(s.logged(t), "<b>now") {
-		t.Error("the log shows what an endpoint answered")
-	}
+	assert.Equal(t, strings.Contains(s.logged(t), "<b>now"), false, "the log shows what an endpoint answered")
 }
 
 func TestDeliveriesAreListedAndFiltered(t *testing.T) {
@@ -150,9 +148,7 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 		for _, i := range want {
 			wanted = append(wanted, ids[i])
 		}
-		if !slices.Equal(got, wanted) {
-			t.Errorf("%s: %v, want %v", query, got, wanted)
-		}
+		assert.Slices(t, got, wanted, "%s", query)
 		if !strings.Contains(query, "limit") && !strings.Contains(query, "offset") && page.Total != len(want) {
 			t.Errorf("%s: total %d, want %d", query, page.Total, len(want))
 		}
@@ -290,9 +286,7 @@ func TestMetrics_countsAttempts(t *testing.T) {
 	_, key := s.Organization(t, "other")
 	other := s.as(key)
 	foreign := into[metricsBody](t, 200, other.get(t, "/events/metrics"))
-	if foreign.Total.Attempts != 0 {
-		t.Errorf("another organization sees %+v", foreign.Total)
-	}
+	assert.Equal(t, foreign.Total.Attempts, 0, "another organization sees %+v", foreign.Total)
 	other.get(t, "/events/metrics?destination="+crm.ID).refused(t, 404, "NOT_FOUND", "destination")
 }
 

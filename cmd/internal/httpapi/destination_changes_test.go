@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/assert"
 )
 
 const destinationsPath = "/events/destinations"
@@ -88,9 +88,7 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	if *replaced.ExternalID != "crm" || replaced.Secrets[0].ID != created.Secrets[0].ID || len(replaced.Secrets) != 1 {
 		t.Errorf("replaced %+v, want externalId and secret kept", replaced)
 	}
-	if diff := cmp.Diff(replaced, s.read(t, "crm")); diff != "" {
-		t.Errorf("the answer and a later read differ:\n%s", diff)
-	}
+	assert.Same(t, s.read(t, "crm"), replaced)
 	s.wrote(t, stream, append(written, "destination.revised.v2")...)
 }
 
@@ -183,9 +181,7 @@ func TestPatchMerges(t *testing.T) {
 		if diff := cmp.Diff(got, s.read(t, created.ID)); diff != "" {
 			t.Errorf("PATCH %s: the answer and a later read differ:\n%s", step.body, diff)
 		}
-		if wrote := s.EventTypes(t, stream)[len(before):]; !slices.Equal(wrote, step.events) {
-			t.Errorf("PATCH %s wrote %v, want %v", step.body, wrote, step.events)
-		}
+		assert.Slices(t, s.EventTypes(t, stream)[len(before):], step.events, "PATCH %s wrote", step.body)
 	}
 	s.get(t, destinationsPath+"/crm").refused(t, 404, "NOT_FOUND", "destination not found")
 	s.destination(t, "crm") // the old name is free
@@ -232,9 +228,7 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 			s.do(t, in).refused(t, 404, "NOT_FOUND", "destination not found")
 		}
 	}
-	if sealed() {
-		t.Error("its data key is still there")
-	}
+	assert.Equal(t, sealed(), false, "its data key is still there")
 	if again := s.destination(t, "crm"); again.ID == created.ID {
 		t.Error("the deleted destination is back")
 	}

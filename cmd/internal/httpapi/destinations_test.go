@@ -12,6 +12,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 )
@@ -80,9 +81,7 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 		t.Errorf("masked secret = %s", masked)
 	}
 	created.Validation, created.Secrets, read.Secrets = nil, nil, nil
-	if diff := cmp.Diff(created, read); diff != "" {
-		t.Errorf("created and read differ (-created +read):\n%s", diff)
-	}
+	assert.Same(t, read, created)
 	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm",`)).
 		refused(t, 409, "ALREADY_EXISTS", `"crm"`)
 }
@@ -347,9 +346,7 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || cmp.Diff(got, found) != "" {
 			t.Errorf("PATCH %s (-want +got):\n%s\nread afterwards: %+v", step.body, diff, found)
 		}
-		if wrote := s.EventTypes(t, stream)[len(before):]; !slices.Equal(wrote, step.events) {
-			t.Errorf("PATCH %s wrote %v, want %v", step.body, wrote, step.events)
-		}
+		assert.Slices(t, s.EventTypes(t, stream)[len(before):], step.events, "PATCH %s wrote", step.body)
 	}
 	// the old name is free
 	s.put(t, path+"city", allOf).into(t, 201, new(any))

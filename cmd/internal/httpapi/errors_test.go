@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
@@ -80,9 +81,7 @@ func TestBadBodiesAreRefusedByName(t *testing.T) {
 		s.post(t, destinationsPath, body).refused(t, 400, "INVALID_BODY", message)
 	}
 	list := into[[]any](t, 200, s.get(t, feedsPath))
-	if len(list) != 0 {
-		t.Errorf("a refused request left %v", list)
-	}
+	assert.Equal(t, len(list), 0, "a refused request left %v", list)
 }
 
 func TestBodyOfUnknownLengthIsLimitedToo(t *testing.T) {
@@ -164,15 +163,11 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	s.post(t, "/feeds/events", `{"name":"kept","description":"hunter3"}`).into(t, 201, new(any))
 	log := s.logged(t)
 	for _, secret := range []string{s.key, s.key[12:], "ck_hunter2", "hunter3", "Cookie"} {
-		if strings.Contains(log, secret) {
-			t.Errorf("the log shows %q", secret)
-		}
+		assert.Equal(t, strings.Contains(log, secret), false, "the log shows %q", secret)
 	}
 	for _, wanted := range []string{"path=/feeds/events", "status=201", "organization=" + s.org.String(),
 		"key=" + s.key[3:11], "request="} {
-		if !strings.Contains(log, wanted) {
-			t.Errorf("the log lacks %q", wanted)
-		}
+		assert.Equal(t, strings.Contains(log, wanted), true, "the log lacks %q", wanted)
 	}
 }
 
@@ -180,9 +175,7 @@ func TestRequestIDsComeBack(t *testing.T) {
 	s := serve(t)
 	mine := uuid.NewString()
 	got := s.do(t, request{path: "/events/types", header: map[string]string{"X-Request-Id": mine}})
-	if got.header.Get("X-Request-Id") != mine {
-		t.Errorf("request id = %q, want my own", got.header.Get("X-Request-Id"))
-	}
+	assert.Equal(t, got.header.Get("X-Request-Id"), mine, "request id … want my own")
 	got = s.do(t, request{path: "/events/types", key: "none", header: map[string]string{"X-Request-Id": "x\ny"}})
 	if _, err := uuid.Parse(got.header.Get("X-Request-Id")); err != nil {
 		t.Errorf("request id = %q", got.header.Get("X-Request-Id"))
@@ -198,9 +191,7 @@ func TestIntegersInEveryNotation(t *testing.T) {
 			Debounce int `json:"debounceWindowSeconds"`
 		}
 		s.patch(t, path, `{"debounceWindowSeconds":`+text+`}`).into(t, 200, &shown)
-		if shown.Debounce != want {
-			t.Errorf("%s is %d", text, shown.Debounce)
-		}
+		assert.Equal(t, shown.Debounce, want, "%s", text)
 	}
 	for _, text := range []string{"7.5", "1e-1", "1e300", "9007199254740993.0", `"7"`, "null"} {
 		got := s.patch(t, path, `{"debounceWindowSeconds":`+text+`}`)
@@ -271,9 +262,7 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 				in.header = map[string]string{"X-Forwarded-Proto": tt.proto}
 			}
 			got := s.do(t, in)
-			if got.status != tt.status {
-				t.Errorf("%s: GET %s answered %d %s, want %d", name, path, got.status, got.body, tt.status)
-			}
+			assert.Equal(t, got.status, tt.status, "%s: GET %s answered … %s", name, path, got.body)
 			if tt.status == http.StatusUnauthorized {
 				got.refused(t, 401, code, map[string]string{
 					"AUTHENTICATION_FAILED": "https",

@@ -18,6 +18,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/publications"
@@ -40,17 +41,14 @@ func TestEventTimeIsOneText(t *testing.T) {
 			"the row":     s.get(t, destinationsPath+"/crm/deliveries").body,
 			"the event":   s.get(t, "/events/events?until="+want).body,
 		} {
-			if !strings.Contains(text, `"time":"`+want+`"`) {
-				t.Errorf("%s: %s, want the time %s", where, text, want)
-			}
+			assert.Equal(t, strings.Contains(text, `"time":"`+want+`"`), true,
+				"%s: %s, want the time %s", where, text, want)
 		}
 		var done struct {
 			EventsScanned int `json:"eventsScanned"`
 		}
 		s.post(t, destinationsPath+"/crm/backfill", `{"since":"`+want+`","until":"`+want+`"}`).into(t, 200, &done)
-		if done.EventsScanned != 1 {
-			t.Errorf("a backfill until %s scanned %d events", want, done.EventsScanned)
-		}
+		assert.Equal(t, done.EventsScanned, 1, "a backfill until %s scanned … events", want)
 	}
 }
 
@@ -167,9 +165,7 @@ func TestEventsOfOneOrganization(t *testing.T) {
 		for i, id := range want {
 			ids[i] = id.String()
 		}
-		if !slices.Equal(got, ids) {
-			t.Errorf("%s: %v, want %v", query, got, ids)
-		}
+		assert.Slices(t, got, ids, "%s", query)
 	}
 	has("", check, own)
 	has("&subject=item%2Fown", own)
@@ -191,9 +187,8 @@ func TestEventsOfOneOrganization(t *testing.T) {
 		s.get(t, "/events/events?"+query).refused(t, 400, "INVALID_QUERY", message)
 	}
 	got := s.as(theirKey).get(t, "/events/deliveries?eventId="+own.String())
-	if !strings.Contains(got.body, `"items":[]`) {
-		t.Errorf("deliveries of another organization's event: %s", got.body)
-	}
+	assert.Equal(t, strings.Contains(got.body, `"items":[]`), true,
+		"deliveries of another organization's event: %s", got.body)
 	s.destination(t, "crm")
 	for _, ref := range []string{"crm", "unknown"} {
 		path := "/events/deliveries?destination=" + ref
@@ -234,9 +229,8 @@ func (s *server) walk(t *testing.T, path string, meanwhile func()) (ids []string
 		for _, item := range page.Items {
 			ids = append(ids, item.ID)
 		}
-		if page.Pagination.HasMore != (page.Pagination.Until != nil) {
-			t.Fatalf("%s: hasMore and until differ: %+v", next, page.Pagination)
-		}
+		must.Equal(t, page.Pagination.HasMore, page.Pagination.Until != nil,
+			"%s: hasMore and until differ: %+v", next, page.Pagination)
 		if page.Pagination.Until == nil {
 			return ids
 		}
@@ -337,9 +331,7 @@ func onceEach(t *testing.T, of plan, want, got []string) {
 		}
 	}
 	for _, id := range want {
-		if seen[id] != 1 {
-			t.Errorf("%+v: %s came %d times", of, id, seen[id])
-		}
+		assert.Equal(t, seen[id], 1, "%+v: %s came … times", of, id)
 	}
 }
 
@@ -374,9 +366,7 @@ func TestAllDeliveriesAreFiltered(t *testing.T) {
 		got := s.walk(t, "/events/deliveries?limit=2"+query, func() {})
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", query, got, want)
-		}
+		assert.Slices(t, got, want, "%s", query)
 	}
 	for query, message := range map[string]string{
 		"offset=1":      "offset is not a known query parameter: use status, type, feedId, eventId, destination",

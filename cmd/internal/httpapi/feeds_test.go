@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/sources"
@@ -52,13 +53,9 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 	}
 	s.wrote(t, "feed-"+plain.ID, "feed.created.v1")
 	s.get(t, "/feeds/events/"+full.ID).into(t, 200, &read)
-	if diff := cmp.Diff(full, read); diff != "" {
-		t.Errorf("created and read differ (-created +read):\n%s", diff)
-	}
+	assert.Same(t, read, full)
 	list := into[[]feedView](t, 200, s.get(t, "/feeds/events?whatever=1"))
-	if diff := cmp.Diff([]feedView{plain, full}, list); diff != "" {
-		t.Errorf("list (-created +listed):\n%s", diff)
-	}
+	assert.Same(t, list, []feedView{plain, full})
 	s.get(t, "/feeds/events/"+uuid.NewString()).refused(t, 404, "NOT_FOUND", "feed not found")
 }
 
@@ -78,9 +75,7 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 		CreatedAt   time.Time `json:"createdAt"`
 	}
 	list := into[[]view](t, 200, s.get(t, path))
-	if len(list) != 0 {
-		t.Errorf("a new feed has sources %v", list)
-	}
+	assert.Equal(t, len(list), 0, "a new feed has sources %v", list)
 	var first, again view
 	body := `{"sourceType":"site","sourceId":"` + source.ID.String() + `"}`
 	s.post(t, path, body).into(t, 201, &first)
@@ -192,9 +187,7 @@ func TestAttachSourceByURL(t *testing.T) {
 		SourceID uuid.UUID `json:"sourceId"`
 	}
 	attach("", "").into(t, 201, &made)
-	if made.SourceID != known.ID {
-		t.Errorf("attached %s, want %s, which has the address", made.SourceID, known.ID)
-	}
+	assert.Equal(t, made.SourceID, known.ID, "attached … which has the address")
 	attach("", `","timezone":"Europe/Oslo`).refused(t, 404, "NOT_FOUND", "ask your operator")
 	attach("", "?own").refused(t, 404, "NOT_FOUND", "ask your operator")
 
@@ -241,24 +234,19 @@ func TestPatchFeedMerges(t *testing.T) {
 		answer := s.patch(t, path, tt.body)
 		answer.into(t, 200, &got)
 		tt.change(&want)
-		if (len(tt.events) > 0) != got.UpdatedAt.After(want.UpdatedAt) {
-			t.Errorf("%s: updatedAt was %s and is %s", tt.body, want.UpdatedAt, got.UpdatedAt)
-		}
+		assert.Equal(t, (len(tt.events) > 0), got.UpdatedAt.After(want.UpdatedAt),
+			"%s: updatedAt was %s and is %s", tt.body, want.UpdatedAt, got.UpdatedAt)
 		want.UpdatedAt = got.UpdatedAt
 		shown := s.get(t, path)
 		shown.into(t, 200, &read)
-		if strings.Contains(shown.body, "enabledReason") {
-			t.Errorf("%s: read again, %s has a reason", tt.body, shown.body)
-		}
+		assert.Equal(t, strings.Contains(shown.body, "enabledReason"), false,
+			"%s: read again, %s has a reason", tt.body, shown.body)
 		if diff := cmp.Diff([]feedView{want, want}, []feedView{got, read}); diff != "" {
 			t.Errorf("%s: answered and read (-want +got):\n%s", tt.body, diff)
 		}
-		if !strings.Contains(answer.body, `"enabledReason":null`) {
-			t.Errorf("%s: the answer %s does not say that there is no reason", tt.body, answer.body)
-		}
-		if events := s.EventTypes(t, "feed-"+made.ID)[len(before):]; !slices.Equal(events, tt.events) {
-			t.Errorf("%s: recorded %v, want %v", tt.body, events, tt.events)
-		}
+		assert.Equal(t, strings.Contains(answer.body, `"enabledReason":null`), true,
+			"%s: the answer %s does not say that there is no reason", tt.body, answer.body)
+		assert.Slices(t, s.EventTypes(t, "feed-"+made.ID)[len(before):], tt.events, "%s: recorded", tt.body)
 	}
 }
 
@@ -353,9 +341,7 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 	if again := s.attach(t, path, first); again == association {
 		t.Error("a new association has the id of the old one")
 	}
-	if back := s.items(t, path, 2); back["Alone"] != ids["Alone"] {
-		t.Errorf("it came back as %v, and was %v", back, ids)
-	}
+	assert.Equal(t, s.items(t, path, 2)["Alone"], ids["Alone"], "it came back as … and was %v", ids)
 }
 
 func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +27,7 @@ import (
 	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
@@ -208,9 +208,7 @@ func (s *server) logged(t *testing.T) string {
 // wrote expects the types of the events of a stream.
 func (s *server) wrote(t *testing.T, stream string, want ...string) {
 	t.Helper()
-	if got := s.EventTypes(t, stream); !slices.Equal(got, want) {
-		t.Errorf("%s has %v, want %v", stream, got, want)
-	}
+	assert.Slices(t, s.EventTypes(t, stream), want, "%s", stream)
 }
 
 // page is a list as it is answered.
@@ -296,9 +294,7 @@ func into[T any](t *testing.T, status int, r response) (data T) {
 // into expects a success with a status, and reads its data.
 func (r response) into(t *testing.T, status int, data any) {
 	t.Helper()
-	if r.status != status {
-		t.Fatalf("answered %d %s, want %d", r.status, r.body, status)
-	}
+	must.Equal(t, r.status, status, "answered … %s", r.body)
 	envelope := struct {
 		Success bool `json:"success"`
 		Data    any  `json:"data"`

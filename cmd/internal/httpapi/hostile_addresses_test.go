@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/disclosure"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 )
@@ -37,9 +38,7 @@ func TestHostileAddressesByScope(t *testing.T) {
 	send("PUT", "one", "", body(url), 201)
 	send("PUT", "two", "", body(url), 201)
 	send("PUT", "one", theirs, body(url), 201)
-	if got := send("GET", "one", "", "", 200).Config.URL; got != url {
-		t.Errorf("the owner is shown %s", got)
-	}
+	assert.Equal(t, send("GET", "one", "", "", 200).Config.URL, url, "the owner is shown")
 	const prefix = "https://127.0.0.1:1/services/…"
 	masked := send("GET", "one", reader, "", 200).Config.URL
 	if !strings.HasPrefix(masked, prefix) || len(masked) != len(prefix)+12 {
@@ -59,19 +58,14 @@ func TestHostileAddressesByScope(t *testing.T) {
 	if got := send("PATCH", "one", writer, `{"name":"Renamed"}`, 200); got.Config.URL != masked || got.Name != "Renamed" {
 		t.Errorf("renamed %+v", got)
 	}
-	if got := send("PATCH", "one", writer, `{"config":{"url":"`+url+`"}}`, 200).Config.URL; got != masked {
-		t.Errorf("the same address again is %s, was %s", got, masked)
-	}
+	assert.Equal(t, send("PATCH", "one", writer, `{"config":{"url":"`+url+`"}}`, 200).Config.URL, masked,
+		"the same address again … was")
 	if got := send("PATCH", "one", writer, `{"config":{"url":"`+moved+`"}}`, 200).Config.URL; got == masked ||
 		!strings.HasPrefix(got, prefix) {
 		t.Errorf("another one is %s, the one before was %s", got, masked)
 	}
-	if got := send("GET", "one", "", "", 200).Config.URL; got != moved {
-		t.Errorf("the owner is shown %s", got)
-	}
-	if strings.Contains(s.logged(t), "topsecret") {
-		t.Error("the log shows an address")
-	}
+	assert.Equal(t, send("GET", "one", "", "", 200).Config.URL, moved, "the owner is shown")
+	assert.Equal(t, strings.Contains(s.logged(t), "topsecret"), false, "the log shows an address")
 }
 
 // TestHostileSealedValueInAnotherField moves the sealed headers of a destination, in Postgres, to its address and to
@@ -92,9 +86,8 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 	if read.Config.URL != "unavailable" || len(read.Secrets) != 1 || read.Secrets[0].Secret != "unavailable" {
 		t.Errorf("opened in another field: %+v", read)
 	}
-	if read.Config.Headers["Authorization"] != "topsecret" {
-		t.Errorf("headers are %v: the test shows nothing", read.Config.Headers)
-	}
+	assert.Equal(t, read.Config.Headers["Authorization"], "topsecret",
+		"headers are %v: the test shows nothing", read.Config.Headers)
 	s.post(t, destinationsPath+"/crm/test", "").refused(t, http.StatusConflict, "CONFLICT", "")
 }
 
@@ -147,9 +140,7 @@ func (s *server) disclosed(t *testing.T, id string) (shown []string) {
 	t.Helper()
 	stream := disclosure.Aggregate.Stream(disclosure.StreamID(uuid.MustParse(id), time.Now()))
 	for recorded, err := range s.Store.Read(t.Context(), stream, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var e disclosure.Shown
 		if err := json.Unmarshal(recorded.Data, &e); err != nil || e.Destination.String() != id {
 			t.Fatal(string(recorded.Data), err)
@@ -193,9 +184,7 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 	want := func(id string, entries ...string) {
 		t.Helper()
 		slices.Sort(entries)
-		if got := s.disclosed(t, id); !slices.Equal(got, entries) {
-			t.Errorf("on record is %v, want %v", got, entries)
-		}
+		assert.Slices(t, s.disclosed(t, id), entries, "on record")
 	}
 	by := func(id, what string) string { return "key:" + id + " " + what }
 	for range 20 {

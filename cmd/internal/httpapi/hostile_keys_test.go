@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi"
 	"carillon/command/credential"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/query"
@@ -77,14 +78,10 @@ func TestHostileKeyIsAskedForOnce(t *testing.T) {
 	s.as(madeUp(1)).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
 	// more than an address may ask for
 	s.flood(t, 2*burst, http.StatusUnauthorized, func(int) request { return request{key: madeUp(1)} })
-	if n := keys.times.Load(); n != 1 {
-		t.Errorf("one made-up key cost %d questions", n)
-	}
+	assert.Equal(t, keys.times.Load(), 1, "one made-up key cost … questions")
 	c.pass(time.Second)
 	s.as(madeUp(1)).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid")
-	if n := keys.times.Load(); n != 2 {
-		t.Errorf("a second later %d questions, want 2", n)
-	}
+	assert.Equal(t, keys.times.Load(), 2, "a second later … questions")
 }
 
 // Made-up keys delay their own address, and no other.
@@ -100,9 +97,7 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 		for _, path := range []string{"/feeds/events", "/events/types"} {
 			got := s.as(madeUp(burst+i)).get(t, path)
 			got.refused(t, 429, "RATE_LIMITED", "from this address")
-			if got.header.Get("Retry-After") != "1" {
-				t.Fatalf("Retry-After is %q", got.header.Get("Retry-After"))
-			}
+			must.Equal(t, got.header.Get("Retry-After"), "1", "Retry-After")
 		}
 	}
 	if n := keys.times.Load(); n != before {

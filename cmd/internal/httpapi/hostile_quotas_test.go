@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/organizations"
@@ -84,9 +85,7 @@ func TestHostileNumbersOfThings(t *testing.T) {
 				})
 			}
 			trying.Wait()
-			if made.Load() != most {
-				t.Errorf("%d were made, want %d", made.Load(), most)
-			}
+			assert.Equal(t, made.Load(), most, "were made")
 			all.Range(func(id, _ any) bool {
 				s.delete(t, tt.path+"/"+id.(string)).into(t, 200, nil)
 				return false
@@ -123,9 +122,7 @@ func TestHostilePatternsAndPins(t *testing.T) {
 		})
 	}
 	trying.Wait()
-	if made.Load() != 3 {
-		t.Errorf("%d were made, want 3 of 3 patterns each", made.Load())
-	}
+	assert.Equal(t, made.Load(), 3, "were made, want 3 of 3 patterns each")
 	s.put(t, path+"/last", allOf).into(t, 201, new(any))
 	more := request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*"]}`}
 	s.do(t, more).refused(t, 409, "CONFLICT", full)
@@ -220,12 +217,8 @@ func TestHostileBackfillsOfNothing(t *testing.T) {
 	s.Commands.Quotas = own
 	refused = s.do(t, backfill)
 	refused.refused(t, 429, "RATE_LIMITED", "limit backfills: one backfill or recovery of your organization runs")
-	if counted[organization.BoundBackfills] != 1 {
-		t.Errorf("refusals counted: %v", counted)
-	}
-	if refused.header.Get("Retry-After") != "5" {
-		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
-	}
+	assert.Equal(t, counted[organization.BoundBackfills], 1, "refusals counted: %v", counted)
+	assert.Equal(t, refused.header.Get("Retry-After"), "5", "Retry-After")
 	release()
 	own.TurnWait = apitest.Patience
 	s.do(t, backfill).into(t, 200, new(any))
@@ -298,9 +291,7 @@ func TestHostileRedeliveries(t *testing.T) {
 	backfill := request{method: "POST", path: destinationsPath + "/" + late.ID + "/backfill", body: window}
 	s.do(t, backfill).refused(t, 409, "CONFLICT", "limit redeliveries: ")
 	list := into[page[any]](t, 200, s.get(t, destinationsPath+"/"+late.ID+"/deliveries"))
-	if len(list.Items) != 0 {
-		t.Errorf("%d deliveries were made", len(list.Items))
-	}
+	assert.Equal(t, len(list.Items), 0, "deliveries were made")
 	s.limit(t, organization.Limits{organization.LimitRedeliveries: most + tries})
 	made := into[backfilled](t, 200, s.do(t, backfill))
 	if made.EventsScanned != tries || made.DeliveriesCreated != tries {

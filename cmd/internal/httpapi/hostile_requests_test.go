@@ -18,6 +18,7 @@ import (
 
 	"carillon/cmd/internal/front"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -31,9 +32,7 @@ func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 	go func() { ended <- front.Serve(ctx, listener, s.api, s.api.TooLarge(), nil, s.Log) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-ended)
 	})
 	large := "X-Large: " + strings.Repeat("x", 128<<10) + "\r\n"
 	many := strings.Repeat("X-Small: "+strings.Repeat("x", 1000)+"\r\n", 128)
@@ -78,13 +77,10 @@ func exchange(t *testing.T, to net.Addr, sent string) response {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	must.Get(io.WriteString(conn, sent))(t)
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must.OK(t, err)
+	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	body, err := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return response{status: answer.StatusCode, header: answer.Header, body: string(body)}
 }
 
@@ -102,8 +98,7 @@ func (s *server) listen(t *testing.T, destination, key string) stream {
 	url := server.URL + destinationsPath + "/" + destination + "/listen"
 	in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	in.Header.Set("Authorization", "Bearer "+key)
-	got, err := server.Client().Do(in)
-	must.OK(t, err)
+	got := must.Get(server.Client().Do(in))(t)
 	t.Cleanup(func() { _ = got.Body.Close() })
 	lines := bufio.NewScanner(got.Body)
 	if !lines.Scan() || lines.Text() != ": still here" || got.Header.Get("Content-Type") != "text/event-stream" {
@@ -166,9 +161,7 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 		!strings.Contains(weakSeen, `"user-agent":"Carillon/test"`) {
 		t.Errorf("with the scope %s\nwithout %s", strongSeen, weakSeen)
 	}
-	if got := s.disclosed(t, made.ID); !slices.Equal(got, []string{"key:" + strongID + " headers"}) {
-		t.Errorf("on record: %v", got)
-	}
+	assert.Slices(t, s.disclosed(t, made.ID), []string{"key:" + strongID + " headers"}, "on record")
 	order := []string{"GET", "POST", "PATCH", "PUT", "DELETE"} // what removes comes last
 	for _, in := range slices.SortedStableFunc(slices.Values(surface), func(a, b request) int {
 		return slices.Index(order, a.method) - slices.Index(order, b.method)
@@ -182,9 +175,7 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 	}
 	for where, text := range shown {
 		for _, secret := range []string{header, strings.TrimPrefix(streamAddress, "https://listen.invalid/"), signing[6:]} {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s shows %s: %s", where, secret, text)
-			}
+			assert.Equal(t, strings.Contains(text, secret), false, "%s shows %s: %s", where, secret, text)
 		}
 	}
 	if logged := s.logged(t); strings.Contains(logged, header) || strings.Contains(logged, signing[6:]) {
@@ -293,8 +284,6 @@ func TestSlowBodiesDelayNothing(t *testing.T) {
 	s.post(t, "/feeds/events", `{"name":"quick","description":"d"}`).into(t, 201, new(any))
 	goOn()
 	for range more {
-		if status := <-answers; status != 201 {
-			t.Errorf("a slow body was answered %d", status)
-		}
+		assert.Equal(t, <-answers, 201, "a slow body was answered")
 	}
 }

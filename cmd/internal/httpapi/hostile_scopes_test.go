@@ -15,6 +15,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
@@ -124,9 +125,7 @@ func TestHostileScopesOnEveryRoute(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // Masked texts are not accepted as values.
@@ -210,17 +209,13 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	later.Store(int64(61 * time.Minute)) // clocks go forward
 	valid(old, false)
 	valid(lastKey, true)
-	if strings.Contains(s.logged(t), lastKey[12:]) {
-		t.Error("the log shows the key")
-	}
+	assert.Equal(t, strings.Contains(s.logged(t), lastKey[12:]), false, "the log shows the key")
 	if got := s.get(t, "/keys"); got.status != 200 || strings.Contains(got.body, `"id":"`+made) {
 		t.Errorf("a key that ended is listed: %s", got.body)
 	}
 	_, theirs := s.Organization(t, "Library")
 	s.as(theirs).get(t, "/keys").into(t, 200, &list)
-	if len(list) != 1 {
-		t.Errorf("others see %+v", list)
-	}
+	assert.Equal(t, len(list), 1, "others see %+v", list)
 }
 
 // A key that can't read header values can't have them sent to another receiver either.

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -192,9 +193,7 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 		answer := s.get(t, "/v0"+path+"/items"+query)
 		answer.into(t, 200, &old)
 		items := current["items"].([]any)
-		if len(items) != number {
-			t.Errorf("%s: %d items, want %d", query, len(items), number)
-		}
+		assert.Equal(t, len(items), number, "%s … items", query)
 		for i := range items {
 			items[i] = legacy(items[i].(map[string]any))
 		}

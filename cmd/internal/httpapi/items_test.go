@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -127,9 +127,7 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 		s.get(t, path).into(t, 200, &page)
 		return page.Total == 3
 	})
-	if got := page.titles(); !slices.Equal(got, []string{"First", "Bare", "Third"}) {
-		t.Errorf("in order of occurrence: %v", got)
-	}
+	assert.Slices(t, page.titles(), []string{"First", "Bare", "Third"}, "in order of occurrence")
 	if o := page.Items[0].Occurrence; o.Next == nil || len(o.InRange) != 2 || o.Total != 2 || o.Upcoming != 2 {
 		t.Errorf("occurrences of the first: %+v", o)
 	}
@@ -219,9 +217,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 	organizations := map[uuid.UUID]bool{}
 	for e, err := range s.Store.Read(t.Context(), "item-"+id, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		event := must.Get(item.Events.Decode(&e))(t)
 		f := event.(item.FeedbackGiven)
 		recorded = append(recorded, opinion{f.FeedbackID.String(), f.Rating, f.Comment})
@@ -258,9 +254,7 @@ func TestFeedbackIsRefused(t *testing.T) {
 	for _, of := range []string{path + "/items/" + uuid.NewString(), empty + "/items/" + id} {
 		s.post(t, of+"/feedback", `{"rating":"neutral"}`).refused(t, 404, "NOT_FOUND", "item not found")
 	}
-	if events := s.EventTypes(t, "item-"+id); len(events) != 1 {
-		t.Errorf("refused requests recorded %v", events)
-	}
+	assert.Equal(t, len(s.EventTypes(t, "item-"+id)), 1, "refused requests recorded")
 }
 
 // bound is an end of a range as a caller may give it, and the instant that it stands for.

@@ -8,6 +8,8 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -33,9 +35,7 @@ func TestKeyring_survivesAPanic(t *testing.T) {
 	} else if _, panicked := errors.AsType[*panics.Error](err); !panicked {
 		t.Error(err)
 	}
-	if found, err := k.ask(t.Context(), "a", time.Now()); err != nil || found.ID != "a" {
-		t.Errorf("the next question: %v, %v", found, err)
-	}
+	assert.Equal(t, must.Get(k.ask(t.Context(), "a", time.Now()))(t).ID, "a", "the next question")
 }
 
 // partly finds the key "a", and can't say of others.
@@ -50,8 +50,6 @@ func TestKeyring_partOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(partly{}, time.Now)
 	for id, want := range map[string]error{"a": nil, "b": eventstore.ErrUnavailable} {
-		if _, err := k.ask(t.Context(), id, time.Now()); !errors.Is(err, want) {
-			t.Errorf("key %s: %v, want %v", id, err, want)
-		}
+		assert.Is(t, assert.Err(k.ask(t.Context(), id, time.Now())), want, "key %s", id)
 	}
 }

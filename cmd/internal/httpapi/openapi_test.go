@@ -19,6 +19,7 @@ import (
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/sources"
 )
@@ -82,9 +83,7 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 		}
 		policy := got.header.Get("Content-Security-Policy")
 		for _, part := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self';"} {
-			if !strings.Contains(policy, part) {
-				t.Errorf("GET %s: the policy %q lacks %q", path, policy, part)
-			}
+			assert.Equal(t, strings.Contains(policy, part), true, "GET %s: the policy %q lacks %q", path, policy, part)
 		}
 		if strings.HasPrefix(got.header.Get("Content-Type"), "text/html") && strings.Contains(got.body, "<script>") {
 			t.Errorf("GET %s has an inline script, which its own policy blocks", path)
@@ -111,9 +110,7 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 			delete(header, "If-None-Match")
 		}
 	}
-	if got := s.as("none").get(t, "/docs/none.js"); got.status != http.StatusNotFound {
-		t.Errorf("GET /docs/none.js: %d", got.status)
-	}
+	assert.Equal(t, s.as("none").get(t, "/docs/none.js").status, http.StatusNotFound, "GET /docs/none.js")
 }
 
 // Each type of the catalog and each notice is a webhook of the document, and sent events match its schema.
@@ -146,9 +143,8 @@ func TestOpenAPIWebhooks(t *testing.T) {
 	}
 	put := documented.Document(t).Paths.Value("/events/notices").Put.Description
 	for _, notice := range notices {
-		if !strings.Contains(put, "`"+notice.Name+"`") {
-			t.Errorf("PUT /events/notices does not name %s", notice.Name)
-		}
+		assert.Equal(t, strings.Contains(put, "`"+notice.Name+"`"), true,
+			"PUT /events/notices does not name %s", notice.Name)
 	}
 	samples := map[string]string{
 		"news.item.added":          `{"id":"7","title":"A bridge opens"}`,

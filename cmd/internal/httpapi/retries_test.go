@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -71,9 +72,8 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 		t.Errorf("afterwards: %s, next at %s", d.Status, d.NextAttemptAt)
 	}
 	const n = 10
-	if got := s.concurrently(t, n, func(int) request { return retryOf(id) }); got[http.StatusAccepted] != n {
-		t.Errorf("asked again: %v", got)
-	}
+	assert.Equal(t, s.concurrently(t, n, func(int) request { return retryOf(id) })[http.StatusAccepted], n,
+		"asked again")
 	requests := 0
 	for recorded, err := range s.Store.Read(t.Context(), "delivery-"+id, 0) {
 		meta, bad := eventstore.ParseMetadata(recorded.Metadata)
@@ -87,9 +87,7 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 			}
 		}
 	}
-	if requests != 1 {
-		t.Errorf("recorded %d times", requests)
-	}
+	assert.Equal(t, requests, 1, "recorded … times")
 	s.happens(t, id, s.attempt(t, crm.ID, 2, 204, ""))
 	if d := s.detail(t, id); d.Status != "succeeded" || d.Attempts[1].Trigger != "automatic" {
 		t.Errorf("at the end: %+v", d)
@@ -143,9 +141,7 @@ type recoveryView struct {
 func (s *server) recovers(t *testing.T, body string, want recoveryView) {
 	t.Helper()
 	got := into[recoveryView](t, 202, s.post(t, destinationsPath+"/crm/recover", body))
-	if got != want {
-		t.Errorf("recover %s = %+v, want %+v", body, got, want)
-	}
+	assert.Equal(t, got, want, "recover %s", body)
 }
 
 func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
@@ -219,9 +215,7 @@ func TestRecoverIsRefused(t *testing.T) {
 	s.patch(t, destinationsPath+"/crm", `{"status":"disabled"}`).into(t, 200, new(any))
 	recovery("").refused(t, 409, "CONFLICT", `"status": "enabled"`)
 	s.recovers(t, `{"dryRun":true}`, recoveryView{0, 1})
-	if got := s.EventTypes(t, "delivery-"+failed); len(got) != 1 {
-		t.Errorf("events = %v", got)
-	}
+	assert.Equal(t, len(s.EventTypes(t, "delivery-"+failed)), 1, "events")
 }
 
 func TestRecoverOverTheCap(t *testing.T) {
@@ -266,23 +260,15 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	window := thisHour()
 	for _, want := range []backfilled{{3, 3}, {3, 0}} {
 		got := into[backfilled](t, 200, s.post(t, destinationsPath+"/late/backfill", window))
-		if got != want {
-			t.Errorf("backfill = %+v, want %+v", got, want)
-		}
+		assert.Equal(t, got, want, "backfill")
 		page := into[page[any]](t, 200, s.get(t, destinationsPath+"/"+late.ID+"/deliveries"))
-		if page.Total != 3 {
-			t.Errorf("%d deliveries, want 3", page.Total)
-		}
+		assert.Equal(t, page.Total, 3, "deliveries")
 	}
 	none := into[backfilled](t, 200, s.post(t, destinationsPath+"/first/backfill", window))
-	if none != (backfilled{4, 0}) {
-		t.Errorf("backfill of delivered events = %+v, want 4 scanned and none made", none)
-	}
+	assert.Equal(t, none, backfilled{4, 0}, "backfill of delivered events … want 4 scanned and none made")
 	s.post(t, destinationsPath+"/late/backfill",
 		`{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`).into(t, 200, &none)
-	if none != (backfilled{}) {
-		t.Errorf("backfill of long ago = %+v", none)
-	}
+	assert.Equal(t, none, backfilled{}, "backfill of long ago")
 }
 
 // Deliveries discarded with their subscription can be made again under a new one.
@@ -358,9 +344,7 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	s.publishMany(t, 500, "research.status.changed") // no subscription matches these: not in scope
 	s.post(t, destinationsPath+"/crm/backfill", backfillOfMany).refused(t, 400, "VALIDATION_FAILED", "10000")
 	page := into[page[any]](t, 200, s.get(t, destinationsPath+"/"+destination.ID+"/deliveries"))
-	if page.Total != 0 {
-		t.Errorf("%d deliveries were made all the same", page.Total)
-	}
+	assert.Equal(t, page.Total, 0, "deliveries were made all the same")
 }
 
 // As many deliveries as may be are made by one backfill.

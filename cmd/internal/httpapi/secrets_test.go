@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -54,9 +54,7 @@ func TestRotationOverlapsForADay(t *testing.T) {
 	}
 	before := time.Now()
 	rotated := s.rotate(t, "crm")
-	if diff := cmp.Diff(rotated, s.secrets(t, created.ID)); diff != "" {
-		t.Errorf("the answer and a later read differ:\n%s", diff)
-	}
+	assert.Same(t, s.secrets(t, created.ID), rotated)
 	if len(rotated) != 2 || rotated[0].ExpiresAt != nil || rotated[0].Secret == rotated[1].Secret ||
 		len(rotated[0].Secret) != len("whsec_")+44 {
 		t.Fatalf("after a rotation: %+v, want the new one first, in full, never expiring", rotated)
@@ -116,9 +114,7 @@ func (s *server) stored(t *testing.T, stream string) string {
 	t.Helper()
 	var all strings.Builder
 	for recorded, err := range s.Store.Read(t.Context(), stream, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all.Write(recorded.Data)
 		all.Write(recorded.Metadata)
 	}
@@ -134,9 +130,7 @@ func TestTenSecretsAtMost(t *testing.T) {
 	s.post(t, destinationsPath+"/crm/secrets/rotate", "").refused(t, 409, "CONFLICT", "10 secrets are active")
 	oldest := created.Secrets[0].ID
 	s.post(t, destinationsPath+"/crm/secrets/"+oldest+"/expire", "").into(t, 200, new(any))
-	if got := s.rotate(t, "crm"); len(got) != 10 {
-		t.Errorf("%d secrets, want 10", len(got))
-	}
+	assert.Equal(t, len(s.rotate(t, "crm")), 10, "secrets")
 }
 
 func TestExpiryIsAtOnce(t *testing.T) {
@@ -149,12 +143,8 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	expire("crm", leaked).refused(t, 409, "CONFLICT", "last secret without an end")
 	rotated := s.rotate(t, "crm")
 	left := into[secretsView](t, 200, expire("crm", leaked))
-	if diff := cmp.Diff(rotated[:1], left.Secrets); diff != "" {
-		t.Errorf("still active (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(rotated[:1], s.secrets(t, "crm")); diff != "" {
-		t.Errorf("read afterwards (-want +got):\n%s", diff)
-	}
+	assert.Same(t, left.Secrets, rotated[:1])
+	assert.Same(t, s.secrets(t, "crm"), rotated[:1])
 	expire("crm", leaked).refused(t, 404, "NOT_FOUND", "secret")
 	expire("crm", uuid.NewString()).refused(t, 404, "NOT_FOUND", "secret")
 	other := s.destination(t, "erp")
@@ -164,9 +154,7 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	overlapping := s.rotate(t, "crm")
 	// although the other signs, too
 	expire("crm", overlapping[0].ID).refused(t, 409, "CONFLICT", "last secret without an end")
-	if diff := cmp.Diff(overlapping, s.secrets(t, "crm")); diff != "" {
-		t.Errorf("after the refusal (-want +got):\n%s", diff)
-	}
+	assert.Same(t, s.secrets(t, "crm"), overlapping)
 }
 
 func TestConfigIsValidated(t *testing.T) {
@@ -206,9 +194,7 @@ func TestConfigIsValidated(t *testing.T) {
 		s.post(t, destinationsPath+"/validate", body).refused(t, 400, "INVALID_BODY", message)
 	}
 	page := into[page[any]](t, 200, s.get(t, destinationsPath))
-	if page.Total != 0 {
-		t.Error("validation saved a destination")
-	}
+	assert.Equal(t, page.Total, 0, "validation saved a destination")
 }
 
 type testedView struct {
@@ -263,13 +249,9 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	}
 	for _, secret := range secrets { // both sign during the overlap
 		verifier := must.Get(standardwebhooks.NewWebhook(secret.Secret))(t)
-		if err := verifier.Verify(got.body, got.header); err != nil {
-			t.Errorf("signature: %v", err)
-		}
+		must.OK(t, verifier.Verify(got.body, got.header))
 	}
-	if n := len(strings.Fields(got.header.Get("webhook-signature"))); n != 2 {
-		t.Errorf("%d signatures, want 2", n)
-	}
+	assert.Equal(t, len(strings.Fields(got.header.Get("webhook-signature"))), 2, "signatures")
 	if got.header.Get("webhook-id") != tested.WebhookID || got.header.Get("X-Token") != "t0ken" ||
 		got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("headers = %v", got.header)
@@ -310,9 +292,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		t.Errorf("the tests wrote to the event store %d times", n)
 	}
 	page := into[page[any]](t, 200, s.get(t, destinationsPath+"/crm/deliveries"))
-	if page.Total != 0 {
-		t.Errorf("%d deliveries, want none of a test", page.Total)
-	}
+	assert.Equal(t, page.Total, 0, "deliveries, want none of a test")
 }
 
 // counted is a store that counts appends.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -190,12 +191,8 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 	for _, path := range []string{"/events", "/events/nowhere", "/", "/feeds", "/v9/feeds/events", "/eventsx"} {
 		s.get(t, path).refused(t, 404, "NOT_FOUND", "no such route")
 	}
-	if allow := s.delete(t, destinationsPath).header.Get("Allow"); allow != "GET, POST" {
-		t.Errorf("Allow: %s", allow)
-	}
-	if got := s.do(t, request{method: "HEAD", path: "/events/types"}); got.status != http.StatusOK {
-		t.Errorf("HEAD /events/types: %d", got.status)
-	}
+	assert.Equal(t, s.delete(t, destinationsPath).header.Get("Allow"), "GET, POST", "Allow")
+	assert.Equal(t, s.do(t, request{method: "HEAD", path: "/events/types"}).status, http.StatusOK, "HEAD /events/types")
 }
 
 // Things of other organizations can't be distinguished from unknown ones, nor changed.
@@ -234,9 +231,7 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 		t.Errorf("another organization wrote: %v became %v", before, after)
 	}
 	page := into[page[any]](t, 200, s.as(mine).get(t, destinationsPath))
-	if page.Total != 0 {
-		t.Errorf("another organization sees %d destinations", page.Total)
-	}
+	assert.Equal(t, page.Total, 0, "another organization sees … destinations")
 }
 
 // Organizations that a feed is shared with read it, give feedback, and change nothing.

@@ -21,6 +21,7 @@ import (
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/destinations"
@@ -93,9 +94,7 @@ func (s *server) writesWhileStill(t *testing.T) {
 		}
 		answers[fmt.Sprintf("%s/%s", collection, got["id"])] = got
 	}
-	if len(answers) != 8 {
-		t.Errorf("%d things were written, want 8", len(answers))
-	}
+	assert.Equal(t, len(answers), 8, "things were written")
 
 	s.StartReadModels(t)
 	for _, model := range []projections.ReadModel{destinations.ReadModel, subscriptions.ReadModel, feeds.ReadModel} {
@@ -244,18 +243,12 @@ func TestReasonOfWrite(t *testing.T) {
 	count := 0
 	stream := destination.Aggregate.Stream(uuid.MustParse(created.ID))
 	for recorded, err := range s.Store.Read(t.Context(), stream, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		meta, err := eventstore.ParseMetadata(recorded.Metadata)
-		if err != nil || meta.Reason != "Umzug nach Zürich, ticket 7" {
-			t.Errorf("%s has the reason %q (%v)", recorded.Type, meta.Reason, err)
-		}
+		must.OK(t, err)
+		meta := must.Get(eventstore.ParseMetadata(recorded.Metadata))(t)
+		assert.Equal(t, meta.Reason, "Umzug nach Zürich, ticket 7", "%s has the reason", recorded.Type)
 		count++
 	}
-	if count != 2 {
-		t.Errorf("%d events", count)
-	}
+	assert.Equal(t, count, 2, "events")
 	for reason, want := range map[string]string{
 		"two\tcolumns":           "X-Carillon-Reason must be plain text in one line: leave out tabs",
 		strings.Repeat("ö", 501): "X-Carillon-Reason must have at most 500 characters",
