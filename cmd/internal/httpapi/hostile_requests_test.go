@@ -77,7 +77,8 @@ func exchange(t *testing.T, to net.Addr, sent string) response {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	must.Get(io.WriteString(conn, sent))(t)
-	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must.OK(t, err)
 	body, err := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
 	must.OK(t, err)
@@ -98,7 +99,8 @@ func (s *server) listen(t *testing.T, destination, key string) stream {
 	url := server.URL + destinationsPath + "/" + destination + "/listen"
 	in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	in.Header.Set("Authorization", "Bearer "+key)
-	got := must.Get(server.Client().Do(in))(t)
+	got, err := server.Client().Do(in)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = got.Body.Close() })
 	lines := bufio.NewScanner(got.Body)
 	if !lines.Scan() || lines.Text() != ": still here" || got.Header.Get("Content-Type") != "text/event-stream" {
