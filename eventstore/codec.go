@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -108,4 +109,17 @@ func (c Codec[E]) Decode(r *Recorded) (E, error) {
 		return none, fmt.Errorf("%w: %s at %s@%d: %w", ErrUndecodable, r.Type, r.Stream, r.Revision, err)
 	}
 	return event, nil
+}
+
+// SameJSON reports whether two texts are the same JSON value: the order of members, escapes, white space and the
+// spelling of fractions don't matter. Integers are compared digit by digit, as they may be larger than a float64 is
+// exact.
+func SameJSON(a, b JSON) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	a, b = a.Clone(), b.Clone()
+	plain := jsontext.CanonicalizeRawFloats(true)
+	ordered := jsontext.ReorderRawObjects(true)
+	return a.Format(plain, ordered) == nil && b.Format(plain, ordered) == nil && bytes.Equal(a, b)
 }

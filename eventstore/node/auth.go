@@ -1,10 +1,12 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -15,6 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+
+	"carillon/eventstore/node/internal/store"
 )
 
 var (
@@ -105,4 +109,22 @@ func addressOf(ctx context.Context) string {
 func sameSecret(given, want string) int {
 	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:])
+}
+
+const settingsStream = "$settings" // holds the lists of all streams
+
+// hasACL reports whether an event is the metadata of a stream, or the settings of all, and has an access control list.
+func hasACL(stream string, event *store.EventContent) bool {
+	_, described := store.DescribedStream(stream)
+	var fields map[string]json.RawMessage
+	if !described && stream != settingsStream || !event.JSON ||
+		json.Unmarshal(bytes.TrimPrefix(event.Data, []byte(store.ByteOrderMark)), &fields) != nil {
+		return false
+	}
+	for _, name := range []string{"$acl", "$userStreamAcl", "$systemStreamAcl"} {
+		if list := string(fields[name]); list != "" && list != "null" && list != "{}" {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/credential"
@@ -188,4 +190,49 @@ func only(may func(Principal) bool) func(http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// configuredID identifies the configured admin token, so that sessions begun with it end when it is exchanged.
+func (a *API) configuredID() string {
+	sum := sha256.Sum256(a.tokenHash[:])
+	return "admin:" + hex.EncodeToString(sum[:8])
+}
+
+// StillValid reports whether the token of a principal whom Verify knew is valid now.
+func (a *API) StillValid(ctx context.Context, who Principal) (bool, error) {
+	if who.Role == RoleOperator && who.Name == "" {
+		return who.TokenID == a.configuredID(), nil
+	}
+	_, err := a.Tokens.Token(ctx, holderOf[who.Role], who.TokenID, a.Now())
+	if errors.Is(err, query.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// onBehalfPath is the prefix of the routes of an organization. Their own parameters have other names.
+const onBehalfPath = "/admin/organizations/{organization}"
+
+// onBehalfRoutes answers what an organization may ask of its destinations, deliveries and events, and the replay.
+func (a *API) onBehalfRoutes(r routes) {
+	for _, route := range httpapi.OperatorRoutes() {
+		r.operators.Method(route.Method, onBehalfPath+route.Path, http.HandlerFunc(a.serveOnBehalf))
+	}
+}
+
+// serveOnBehalf answers as the API does, for an organization that the path names.
+func (a *API) serveOnBehalf(w http.ResponseWriter, r *http.Request) {
+	id, err := wire.PathUUID(r, "organization", wire.BadParam)
+	if err == nil {
+		_, err = a.Queries.Organization(r.Context(), id)
+		err = wire.NotFoundError(err, "organization")
+	}
+	if err != nil {
+		wire.Events.WriteError(w, r, err)
+		return
+	}
+	by := operator(r)
+	by.Organization = id
+	http.StripPrefix("/admin/organizations/"+chi.URLParam(r, "organization"), http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { a.OnBehalf(w, r, by) })).ServeHTTP(w, r)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -48,5 +49,25 @@ func (c *Client) Record(ctx context.Context, path string) (adminapi.RecordPage, 
 
 // ExportRecord writes the record at a path as NDJSON, while it is received. After an error, it is incomplete.
 func (c *Client) ExportRecord(ctx context.Context, path string, to io.Writer) error {
+	return c.explained(c.api.Download(ctx, path, "application/x-ndjson", to))
+}
+
+// LastSeal reads the newest tree head of the log.
+func (c *Client) LastSeal(ctx context.Context) (adminapi.SealState, error) {
+	return call[adminapi.SealState](ctx, c, http.MethodGet, "/admin/seal", nil)
+}
+
+// Seal signs a tree head of what is in the log now.
+func (c *Client) Seal(ctx context.Context) (adminapi.SealState, error) {
+	return call[adminapi.SealState](ctx, c, http.MethodPost, "/admin/seal", nil)
+}
+
+// ExportProof writes the stored events of a thing with their proofs, while they are received. With a size of an earlier
+// tree head, it also proves that the log continues that. After an error, the file is incomplete.
+func (c *Client) ExportProof(ctx context.Context, id uuid.UUID, since uint64, to io.Writer) error {
+	path := "/admin/seal/exports/" + id.String()
+	if since > 0 {
+		path += "?since=" + strconv.FormatUint(since, 10)
+	}
 	return c.explained(c.api.Download(ctx, path, "application/x-ndjson", to))
 }

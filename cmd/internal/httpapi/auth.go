@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
@@ -130,4 +131,30 @@ func (a *API) Admit(r *http.Request, of uuid.UUID) (leave func(), err error) {
 // unauthenticated refuses a request.
 func unauthenticated(issue string) error {
 	return &wire.Failure{Kind: wire.Unauthenticated, Issue: issue}
+}
+
+// Route is a method and a pattern of paths.
+type Route struct{ Method, Path string }
+
+// OperatorRoutes lists the routes of [API.OnBehalf].
+func OperatorRoutes() []Route {
+	return []Route{
+		{http.MethodGet, "/events/destinations"},
+		{http.MethodGet, "/events/destinations/{ref}"},
+		{http.MethodGet, "/events/deliveries"},
+		{http.MethodGet, "/events/deliveries/{id}"},
+		{http.MethodPost, "/events/deliveries/{id}/replay"},
+		{http.MethodPost, "/events/deliveries/{id}/retry"},
+		{http.MethodPost, "/events/destinations/{ref}/recover"},
+		{http.MethodGet, "/events/events"},
+		{http.MethodGet, "/events/events/{id}"},
+	}
+}
+
+// OnBehalf answers a request for an organization that an operator names: those of its routes that [OperatorRoutes]
+// lists, without secrets and without its limits.
+func (a *API) OnBehalf(w http.ResponseWriter, r *http.Request, by command.Caller) {
+	key := query.Key{Scopes: []string{string(organization.ScopeRead), string(organization.ScopeWrite)}}
+	ctx := context.WithValue(r.Context(), identityKey{}, identity{by, key})
+	a.onBehalf.ServeHTTP(w, r.WithContext(context.WithValue(ctx, chi.RouteCtxKey, nil)))
 }

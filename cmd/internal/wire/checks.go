@@ -2,10 +2,14 @@ package wire
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"carillon/command"
 )
 
 // Checks keeps the first thing that is wrong with a body. A body's Check looks which members are there and of which
@@ -65,4 +69,25 @@ func ParseUUID(text string) (uuid.UUID, bool) {
 	}
 	id, err := uuid.Parse(text)
 	return id, err == nil
+}
+
+// ReasonHeader carries why a request is made, for auditors.
+const ReasonHeader = "X-Carillon-Reason"
+
+// ReasonOf returns why a request is made, which is read as ISO 8859-1 if it is not UTF-8. It is empty if the request
+// does not say.
+func ReasonOf(r *http.Request) (string, error) {
+	values := r.Header.Values(ReasonHeader)
+	if len(values) > 1 {
+		return "", Fail(BadParam, ReasonHeader, "must be sent once: join the reasons into one text")
+	}
+	reason := strings.TrimSpace(strings.Join(values, ""))
+	if !utf8.ValidString(reason) { // HTTP of old: a byte of ISO 8859-1 is the character of its number
+		characters := make([]rune, len(reason))
+		for i, b := range []byte(reason) {
+			characters[i] = rune(b)
+		}
+		reason = string(characters)
+	}
+	return reason, command.CheckReason(ReasonHeader, reason)
 }

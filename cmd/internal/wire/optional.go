@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -53,3 +55,21 @@ func (c *Clearable[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // Optional returns the member with zero for null.
 func (c Clearable[T]) Optional() Optional[T] { return Optional[T]{Value: c.Value, Set: c.Set} }
+
+// Nullable is null in JSON for a value that stands for "none": the empty string, the id of zeros.
+func Nullable[T comparable](value T) *T {
+	var none T
+	if value == none {
+		return nil
+	}
+	return &value
+}
+
+// UTC is an instant in UTC, or null. Postgres returns times in the zone of the machine.
+func UTC(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	in := at.UTC()
+	return &in
+}
