@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/command/reservation"
+	"carillon/command/webhook"
 	"carillon/eventstore"
 )
 
@@ -144,4 +145,19 @@ func (c *Commands) unsealable(ctx context.Context, id uuid.UUID, err error) erro
 	}
 	return refuse(Conflict, "", "the destination's data key is lost: rotate its secret, which makes another key, "+
 		"then set its address and headers")
+}
+
+// ValidateConfig is the input of a check.
+type ValidateConfig struct {
+	URL     string
+	Headers map[string]string
+}
+
+// ValidateConfig checks a destination's configuration without saving it. Only a broken rule is an error; an endpoint
+// that can't be reached is reported.
+func (c *Commands) ValidateConfig(ctx context.Context, by Caller, in ValidateConfig) (webhook.Reachability, error) {
+	if err := c.checkConfig(ctx, in.URL, in.Headers); err != nil {
+		return webhook.Reachability{}, err
+	}
+	return c.Prober.Probe(ctx, by.Organization, in.URL), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -166,4 +167,37 @@ func (p *Progress) QueueTell(batch *pgx.Batch, name string) {
 // ask notifies the process that runs a consumer that this one waits for it. If that fails it waits a little longer.
 func (p *Progress) ask(ctx context.Context, to eventstore.Position, name string) {
 	_, _ = p.pool.Exec(ctx, "SELECT pg_notify($1, $2)", awaited, fmt.Sprint(name, " ", to.Commit, " ", to.Prepare))
+}
+
+// due is the channel of Postgres on which processes say when something can be claimed that could not before.
+const due = "carillon_due"
+
+// Due lets a read model announce when the first of the deliveries can be claimed that its transaction makes claimable.
+// All processes get it once the transaction is committed: a notification inside of it would take a lock that all
+// commits of the server share.
+func Due(tx pgx.Tx, at time.Time) {
+	if t, ok := tx.(*pipelined); ok && (t.due.IsZero() || at.Before(t.due)) {
+		t.due = at
+	}
+}
+
+// NotifyDue notifies all processes that something can be claimed from a time on.
+func NotifyDue(locks *sessionlock.Locks, at time.Time) {
+	payload := ""
+	if now, known := locks.Now(); known && at.After(now) {
+		payload = strconv.FormatInt(at.UnixMicro(), 10)
+	}
+	locks.Notify(due, payload)
+}
+
+// ListenDue calls a function with the times that processes announce, until the context ends. The zero time means that
+// it is not known what became due meanwhile, or that it is due now.
+func ListenDue(ctx context.Context, locks *sessionlock.Locks, heard func(at time.Time)) {
+	locks.Listen(ctx, due, func(payload string) {
+		if at, err := strconv.ParseInt(payload, 10, 64); err == nil {
+			heard(time.UnixMicro(at))
+			return
+		}
+		heard(time.Time{})
+	})
 }

@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
+	organizations "carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 	"carillon/query"
@@ -69,4 +76,140 @@ func (o organization) find(ctx context.Context, client *adminclient.Client) (uui
 		}
 		return ids, err
 	})
+}
+
+type orgLimitsCommand struct {
+	changing
+	Organization organization `arg:"" help:"Its id."`
+	Set          []string     `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default resets one."`
+}
+
+// Help implements kong.HelpProvider.
+func (orgLimitsCommand) Help() string {
+	var help strings.Builder
+	help.WriteString(`Shows the limits, or sets the named ones; the others are unchanged:
+
+  carillon org limits 0d00
+  carillon org limits 0d00 destinations=20 requestsPerSecond=100 keys=default
+
+Whatever exceeds a new limit stays.
+
+`)
+	for _, d := range organizations.Definitions() {
+		_, _ = fmt.Fprintf(&help, "  %-22s %s (%d)\n", d.Limit, d.Counts, d.Default) // never fails
+	}
+	return help.String()
+}
+
+// Run shows or sets them.
+func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	limits, err := adminclient.Get[adminapi.Limits](ctx, client, "organizations", id.String(), "limits")
+	if err != nil {
+		return err
+	}
+	if len(c.Set) > 0 {
+		for _, change := range c.Set {
+			if err := applyLimit(limits, change); err != nil {
+				return err
+			}
+		}
+		if limits, err = adminclient.Put[adminapi.Limits](ctx, client, limits.Set,
+			"organizations", id.String(), "limits"); err != nil {
+			return err
+		}
+	}
+	return c.print(t.out, limits, func(w io.Writer) {
+		row(w, "LIMIT", "MOST", "")
+		for _, limit := range slices.Sorted(maps.Keys(limits.Limits)) {
+			origin := "default"
+			if _, set := limits.Set[limit]; set {
+				origin = "set"
+			}
+			row(w, limit, limits.Limits[limit], origin)
+		}
+	})
+}
+
+// applyLimit reads LIMIT=N into what is set.
+func applyLimit(limits adminapi.Limits, change string) error {
+	limit, value, ok := strings.Cut(change, "=")
+	if !ok {
+		return fmt.Errorf("%q must be LIMIT=N, such as feeds=50", change)
+	}
+	if _, known := limits.Limits[limit]; !known {
+		names := slices.Sorted(maps.Keys(limits.Limits))
+		return fmt.Errorf("unknown limit %q: name one of %s", limit, strings.Join(names, ", "))
+	}
+	if value == "default" {
+		delete(limits.Set, limit)
+		return nil
+	}
+	most, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q must be LIMIT=N, with a whole number or default", change)
+	}
+	limits.Set[limit] = most
+	return nil
+}
+
+type orgSuspendCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+	Reason       string       `placeholder:"TEXT" help:"Reason, recorded in the audit trail."`
+}
+
+// Run suspends the organization.
+func (c *orgSuspendCommand) Run(ctx context.Context, t terminal) error {
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	err = client.Post(ctx, map[string]string{"reason": c.Reason}, "organizations", id.String(), "suspend")
+	return c.status(t.out, id, "suspended", err)
+}
+
+type orgResumeCommand struct {
+	changing
+	Organization organization `arg:"" help:"Its id."`
+}
+
+// Run ends the suspension.
+func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	return c.status(t.out, id, "registered", client.Post(ctx, nil, "organizations", id.String(), "resume"))
+}
+
+type orgDeleteCommand struct {
+	changing
+	Organization string `arg:"" help:"Its whole id."`
+	Yes          bool   `help:"Delete without confirmation."`
+}
+
+// Run deletes the organization.
+func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
+	id, err := uuid.Parse(c.Organization)
+	switch {
+	case err != nil:
+		return errors.New("name the organization by its whole id: carillon org list shows it")
+	case !c.Yes:
+		return errors.New("this deletes its keys, feeds, destinations and their secrets permanently; confirm " +
+			"with --yes")
+	}
+	client, err := c.ProvideClient()
+	if err != nil {
+		return err
+	}
+	return c.status(t.out, id, "deleted", client.Delete(ctx, "organizations", id.String()))
+}
+
+// status prints the new status of an organization, or returns the error of the call.
+func (p *printing) status(out io.Writer, id uuid.UUID, status string, err error) error {
+	return p.answer(out, map[string]any{"id": id, "status": status}, err, func(w io.Writer) { row(w, id, status) })
 }

@@ -3,11 +3,15 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
+	"carillon/aggregates/delivery"
 	"carillon/eventstore/instant"
 )
 
@@ -76,4 +80,37 @@ func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
 func appendString(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s) // its only error reports the replacement
 	return dst
+}
+
+// relayBase begins the URL of each destination whose webhooks wait for a program that asks for them, in place of being
+// sent anywhere. Its host is one that never has an address.
+const relayBase = "https://listen.invalid/stream/"
+
+const minRelayToken = 32
+
+// Relay makes transports that hand requests of an organization to a program that listens.
+type Relay func(organization uuid.UUID) http.RoundTripper
+
+// RelayToken returns the secret part of a URL of a relayed destination, and "" for all other URLs.
+func RelayToken(url string) string {
+	token, ok := strings.CutPrefix(url, relayBase)
+	if !ok || len(token) < minRelayToken || strings.ContainsAny(token, "/?#") {
+		return ""
+	}
+	return token
+}
+
+// via returns the transport of a request.
+func (s *Sender) via(r *Request) http.RoundTripper {
+	if s.relay != nil && RelayToken(r.URL) != "" {
+		return s.relay(r.Organization)
+	}
+	return r.Via
+}
+
+// unprobed is the answer about a URL at which there is nothing to probe.
+var unprobed = Reachability{
+	FailureReason: delivery.FailureConnection,
+	ErrorMessage: "nothing is sent to this address: " +
+		"a program takes the webhooks by GET /events/destinations/{ref}/listen",
 }

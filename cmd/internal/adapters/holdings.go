@@ -2,10 +2,13 @@ package adapters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/command/delivery/cascade"
 	"carillon/command/delivery/dispatching"
 	"carillon/command/sealing"
@@ -62,4 +65,22 @@ func (h Holdings) Standing(ctx context.Context) (suspended []uuid.UUID, limits m
 		limits, err = h.Queries.DestinationLimits(ctx)
 	}
 	return suspended, limits, err
+}
+
+// Backlog is command.Backlog on the read model of deliveries.
+type Backlog struct {
+	Queries *query.Queries
+	Runner  *projections.Runner
+}
+
+var _ command.Backlog = Backlog{}
+
+// Undelivered implements command.Backlog. It sees what was recorded before it was asked.
+func (b Backlog) Undelivered(ctx context.Context, f command.UndeliveredFilter) ([]command.Undelivered, error) {
+	err := b.Runner.Wait(deliveries.ReadModel).For(ctx, newestPatience)
+	if err != nil && !errors.Is(err, projections.ErrBehind) {
+		return nil, err
+	}
+	found, err := b.Queries.Undelivered(ctx, query.UndeliveredFilter(f))
+	return wire.ListOf(found, func(d query.Undelivered) command.Undelivered { return command.Undelivered(d) }), err
 }

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"carillon/cmd/internal/console"
@@ -66,4 +68,21 @@ func DiskOf(dir string) console.Disk {
 		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize)
 	}
 	return disk
+}
+
+const (
+	// memoryLimit is the default of GOMEMLIMIT: a server at full speed stays below 300 MB.
+	memoryLimit = 256 << 20
+	// gcPercent is the default of GOGC. The live heap is small, so there is room below the limit for fewer collections.
+	gcPercent = 400
+)
+
+// LimitMemory sets the defaults of GOMEMLIMIT and GOGC for a server.
+func LimitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"carillon/command/sampling"
 )
 
 // Limits of look-ups of unknown credentials from one address: a thousand at once, a hundred a second.
@@ -59,4 +61,17 @@ func (c *Credentials) LookUp(hash [sha256.Size]byte, from netip.Addr, now time.T
 	}
 	c.valid.Add(hash, struct{}{})
 	return nil
+}
+
+// unknownCallerLines bounds the lines of requests without a valid key, or beyond a rate.
+var unknownCallerLines = sampling.Rule{
+	Lines: 50,
+	Per:   time.Second,
+	Count: "leftOut",
+}
+
+// unidentifiedCaller reports whether a request was refused before its caller was known, or because of a rate.
+func unidentifiedCaller(rec *record) bool {
+	return rec != nil && rec.failure != nil &&
+		(rec.anybody || rec.failure.Kind == Unauthenticated || rec.failure.Kind == RateLimited)
 }

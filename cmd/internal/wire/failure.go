@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"carillon/command"
 	"carillon/eventstore"
@@ -246,4 +250,30 @@ func (s Surface) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	NoteFailure(r.Context(), f)
 	writeJSON(w, row.status, errorEnvelope{Error: body})
+}
+
+// postgresGone reports whether an error says that Postgres can't be reached or is going away, rather than that it
+// refuses a statement.
+func postgresGone(err error) bool {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		for _, class := range goneClasses {
+			if strings.HasPrefix(answer.Code, class) {
+				return true
+			}
+		}
+		return false
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		pgconn.SafeToRetry(err)
+}
+
+// goneClasses are beginnings of SQLSTATEs.
+var goneClasses = []string{
+	"08",             // connection exception
+	"53",             // insufficient resources
+	"57P",            // operator intervention: shutting down, starting up
+	"3F000", "42P01", // no such schema or table: a read model that was never built so far
 }
