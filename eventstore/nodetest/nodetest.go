@@ -2,6 +2,7 @@
 package nodetest
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net"
@@ -107,4 +108,24 @@ func SocketDir(t testing.TB) string {
 		must.OK(t, os.RemoveAll(dir))
 	})
 	return dir
+}
+
+// Log is a log that is written while it is read.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns the text written so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -1,17 +1,27 @@
 package wire_test
 
 import (
+	"errors"
+	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // Thousands of requests without a key don't fill the disk.
@@ -58,4 +68,60 @@ func TestHostileAddressesClearNoLimit(t *testing.T) {
 		}
 	}
 	assert.Equal(t, limiter.Take(guesser, now), false, "it is let off")
+}
+
+// While the event store is away, refused requests are one line a minute, which says how many they were. Faults of ours
+// are a line each: they are looked for by the id of the request.
+func TestRequestsOfAnOutageAreALineAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		file := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
+		defer func() { _ = file.Close() }()
+		answer := wire.AccessLog(config.Logging{LogFormat: "text"}.Logger(file), func(string, string, int, time.Duration) {})
+		ask := func(failure error) {
+			handler := wire.RequestID(answer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				wire.Events.WriteError(w, r, failure)
+			})))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPut,
+				"/events/destinations/"+uuid.NewString(), nil))
+		}
+		const asked, faults = 500, 3
+		for range asked {
+			ask(fmt.Errorf("append to destination-%s: %w", uuid.New(), eventstore.ErrUnavailable))
+		}
+		for range faults {
+			ask(errors.New("out of cheese"))
+		}
+		time.Sleep(3 * time.Minute) //nolint:forbidigo // the clock of the test
+		synctest.Wait()
+		written := must.Get(os.ReadFile(file.Name()))(t)
+		text := string(written)
+		if n := strings.Count(text, "status=503"); n != 2 || !strings.Contains(text, fmt.Sprintf("repeated=%d", asked-1)) {
+			t.Errorf("%d lines of %d refused requests, want 2:\n%s", n, asked, text)
+		}
+		assert.Equal(t, strings.Count(text, "status=500"), faults, "lines faults: %s", text)
+	})
+}
+
+// Each time of each answer is in UTC with six fraction digits, whatever the zone and the digits that it came with.
+func TestTimesHaveSixDigits(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 13, 0, 0, 500_000_000, time.FixedZone("", 3600))
+	type shown struct {
+		At   time.Time  `json:"at"`
+		Then *time.Time `json:"then"`
+		None *time.Time `json:"none"`
+	}
+	one := shown{noon, &noon, nil}
+	list := iter.Seq2[shown, error](func(yield func(shown, error) bool) { yield(one, nil) })
+	const want = `{"at":"2026-11-21T12:00:00.500000Z","then":"2026-11-21T12:00:00.500000Z","none":null}`
+	for name, reply := range map[string]wire.Reply{
+		"whole":    wire.OK([]shown{one}),
+		"streamed": wire.Streamed(list, func(s shown) any { return s }),
+	} {
+		w := httptest.NewRecorder()
+		wire.Events.Handle(func(*http.Request) (wire.Reply, error) { return reply, nil }).
+			ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		assert.Equal(t, strings.Contains(w.Body.String(), want), true, "%s: %s", name, w.Body)
+	}
 }

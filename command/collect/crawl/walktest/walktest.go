@@ -2,6 +2,8 @@
 package walktest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -172,3 +174,13 @@ func JSONLD(title, address string) string {
 
 // Plain returns a page without events.
 func Plain(html string) string { return "<html>" + html + strings.Repeat("words ", 50) }
+
+// Zipped returns a text compressed by gzip.
+func Zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	must.Get(z.Write([]byte(text)))(t)
+	must.OK(t, z.Close())
+	return b.String()
+}
