@@ -82,7 +82,7 @@ func releases(t *testing.T) []string {
 	}
 	tags := strings.Fields(git("tag", "--list", "v[1-9]*", "--merged", "HEAD", "--no-contains", "HEAD"))
 	if len(tags) == 0 {
-		return []string{releaseBefore, releaseBeside}
+		return strings.Fields(git("rev-parse", releaseBefore+"^{commit}", releaseBeside+"^{commit}"))
 	}
 	return tags
 }
@@ -141,8 +141,11 @@ func (i *succession) atOnce(before string) {
 	for turn, program := range []string{this, before, this} {
 		older, stopOlder := i.flags, i.stop
 		i.underLoad([]string{older}, func() { i.start(program) })
-		i.underLoad([]string{older, i.flags}, func() { i.change(fmt.Sprint("turn ", turn)) })
-		i.ready(older)
+		serving := []string{i.flags}
+		if i.serves(older) {
+			serving = append(serving, older)
+		}
+		i.underLoad(serving, func() { i.change(fmt.Sprint("turn ", turn)) })
 		i.underLoad([]string{i.flags}, stopOlder)
 		i.delivered()
 		i.ready(i.flags)
@@ -187,6 +190,18 @@ func (i *succession) underLoad(flags []string, do func()) {
 func (i *succession) ready(flags string) {
 	i.Helper()
 	apitest.Eventually(i, "the server is ready", func() bool { return i.command(this+" status"+flags).Run() == nil })
+}
+
+// serves reports whether a server serves beside one that was started later, and does not stand by, as that has claimed
+// tables of another version.
+func (i *succession) serves(flags string) (yes bool) {
+	i.Helper()
+	apitest.Eventually(i, "the server serves or stands by", func() bool {
+		out, err := i.command(this + " status" + flags).CombinedOutput()
+		yes = err == nil
+		return yes || strings.Contains(string(out), "of another version of Carillon")
+	})
+	return yes
 }
 
 // start has a program serve, and waits until it is ready.
