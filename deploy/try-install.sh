@@ -43,7 +43,7 @@ make -C "$work/before" dist
 debootstrap --variant=minbase bookworm "$root" >"$work/log" || { tail "$work/log" >&2; exit 1; }
 mkdir "$root/srv/before" "$root/srv/this"
 cp "$work/before/bin/dist"/*.tar.gz "$work/before/bin/dist/SHA256SUMS" "$root/srv/before"
-cp "$here/bin/dist"/*.tar.gz "$here/bin/dist/SHA256SUMS" "$root/srv/this"
+cp "$here/bin/dist/carillon-linux-$(dpkg --print-architecture).tar.gz" "$here/bin/dist/SHA256SUMS" "$root/srv/this"
 commands systemd >"$root/srv/install"
 commands 'Upgrade with systemd' >"$root/srv/upgrade"
 
