@@ -179,7 +179,7 @@ LINUX   = $(patsubst linux/%,%,$(filter linux/%,$(PLATFORMS)))
 # Writes the OCI archive $(1) with the image $(2) for the architectures $(3).
 define oci
 	@set -eu; umask 022; rm -rf bin/image; for arch in $(3); do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch GOFLAGS= $(GO) build -trimpath -buildvcs=true -tags image,pebblegozstd -ldflags '-s -w' \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch GOFLAGS= $(GO) build -trimpath -buildvcs=auto -tags image,pebblegozstd -ldflags '-s -w' \
 			-o bin/image/$$arch ./cmd/carillon; set -- "$$@" $$arch=$(CURDIR)/bin/image/$$arch; \
 	done; \
 	SOURCE_DATE_EPOCH=$(MADE_AT) GOFLAGS= $(GO) run -C .ci/tools/image . $(CURDIR)/bin/image/oci '$(2)' "$$@"; \
