@@ -203,7 +203,7 @@ type Traits struct {
 	Tables string
 	// Folded is the part of the state that can be compared with the log. Optional.
 	Folded *Folded
-	// Deferred is what may be recorded after React has returned. Optional.
+	// Deferred may be recorded after React has returned. Optional.
 	Deferred Deferred
 }
 

@@ -102,8 +102,8 @@ func (r *Runner) mend(ctx context.Context, s *session, m ReadModel, why string, 
 	return r.rebuildFor(ctx, s, m)
 }
 
-// claim builds a read model beside the tables of another version of the program, and takes their place, when a process
-// starts. If a process of the other version runs, it stands by from then on, and remakes its tables when it is alone.
+// claim remakes a read model when a process starts. A process of the other version that runs stands by from then on,
+// and remakes its tables when it is alone.
 func (r *Runner) claim(ctx context.Context, c consumer, log *slog.Logger) error {
 	if c.model == nil {
 		return nil
@@ -117,28 +117,25 @@ func (r *Runner) claim(ctx context.Context, c consumer, log *slog.Logger) error 
 			return err // reconcile builds it
 		}
 	}
-	log.Info("rebuilding the read model; that of another version serves until then")
-	err = r.Rebuild(ctx, *c.model, nil)
-	if _, leftOut := errors.AsType[*LeftOutError](err); leftOut {
-		return nil
-	}
-	return err
+	return r.remake(ctx, nil, *c.model, log)
 }
 
-// remake does so for a process that has the lock.
-func (r *Runner) remake(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
-	if c.model == nil || c.model.made(s.fingerprint) {
-		return nil
-	}
+// remake builds a read model beside the tables of another version of the program, and takes their place. s is that of
+// its runner. Optional.
+func (r *Runner) remake(ctx context.Context, s *session, m ReadModel, log *slog.Logger) error {
 	log.Info("rebuilding the read model; that of another version serves until then")
-	return r.rebuildFor(ctx, s, *c.model)
+	return r.rebuildFor(ctx, s, m)
 }
 
-// rebuildFor rebuilds the session's read model, without what can't be carried over.
+// rebuildFor rebuilds a read model, without what can't be carried over, and reloads the session of its runner. That is
+// optional.
 func (r *Runner) rebuildFor(ctx context.Context, s *session, m ReadModel) error {
 	var leftOut *LeftOutError
 	if err := r.rebuild(ctx, m, s, nil); err != nil && !errors.As(err, &leftOut) {
 		return err
+	}
+	if s == nil {
+		return nil
 	}
 	return s.reload(ctx)
 }

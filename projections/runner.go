@@ -177,8 +177,8 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	}
 	defer s.lock.Release()
 	defer c.abort()
-	if err = r.reconcile(ctx, s, c, log); err == nil {
-		err = r.remake(ctx, s, c, log)
+	if err = r.reconcile(ctx, s, c, log); err == nil && c.model != nil && !c.model.made(s.fingerprint) {
+		err = r.remake(ctx, s, *c.model, log)
 	}
 	if err == nil {
 		err = r.mendMissing(ctx, s, c, log)

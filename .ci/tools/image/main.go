@@ -60,8 +60,8 @@ func main() {
 	}
 }
 
-// write writes the images under one name, each of an architecture. For docker load, the name of each of several ends with
-// its architecture.
+// write writes the images under one name, each of an architecture. For docker load, the name of each of several ends
+// with its architecture.
 func write(directory, called string, at time.Time, binaries []string) error {
 	tag, err := name.NewTag(called)
 	if err != nil {

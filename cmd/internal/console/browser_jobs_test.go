@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// job is what people do in the console, from the overview on.
+// job is a task of people in the console. It begins at the overview.
 type job struct {
 	name   string
 	clicks int    // at most

@@ -172,9 +172,9 @@ func (r *reader) limit(d date) string {
 	if d.last.IsZero() || len(d.days) > 1 {
 		words := " " + strings.Join(before, " ") + " "
 		ends := func(l lexicon) (string, bool) {
-			for _, phrase := range l {
-				if strings.HasSuffix(words, phrase) {
-					return strings.TrimSpace(phrase), true
+			for _, needle := range l {
+				if strings.HasSuffix(words, needle) {
+					return strings.TrimSpace(needle), true
 				}
 			}
 			return "", false

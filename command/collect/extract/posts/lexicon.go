@@ -2,11 +2,12 @@ package posts
 
 import "strings"
 
-// lexicon has phrases about one subject, in small letters and without punctuation. A phrase matches the beginning of a
-// word, "apply" also in "applying"; one with a stroke at its end matches a whole word; one with a tilde at its
-// beginning matches within words.
+// lexicon has what is searched for about one subject: phrases with a space where a word begins or ends.
 type lexicon []string
 
+// phrases reads phrases in small letters and without punctuation. A phrase matches the beginning of a word, "apply"
+// also in "applying"; one with a stroke at its end matches a whole word; one with a tilde at its beginning matches
+// within words.
 func phrases(lists ...string) lexicon {
 	var all lexicon
 	for _, list := range lists {

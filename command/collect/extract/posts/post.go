@@ -80,12 +80,13 @@ func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 		contexts:   map[int]context{},
 	}
 	r.words = r.text.tokens()
-	if len(r.findDates()) == 0 {
+	if r.dates = r.findDates(); len(r.dates) == 0 {
 		return nil, nil
 	}
-	r.text.hide()
-	r.words = r.text.tokens()
-	r.dates = r.findDates()
+	if r.text.hide() {
+		r.words = r.text.tokens()
+		r.dates = r.findDates()
+	}
 	r.clocks = r.findClocks()
 	r.joinRanges()
 	r.every = r.dates

@@ -49,8 +49,8 @@ func newText(raw string) *text {
 	return &text{shown: shown, masked: shown}
 }
 
-// hide masks what must not be read, which takes longer than to look for dates.
-func (t *text) hide() {
+// hide masks what must not be read, which takes longer than to look for dates. It reports whether there is such.
+func (t *text) hide() (masked bool) {
 	hidden := []byte(t.shown)
 	t.priced = price.Match(hidden)
 	for _, re := range unread {
@@ -66,6 +66,7 @@ func (t *text) hide() {
 		}
 	}
 	t.masked = string(hidden)
+	return t.masked != t.shown
 }
 
 // token is a word, a number or a sign.
