@@ -10,6 +10,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/processtest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -25,9 +26,8 @@ func TestAttach_knownSource(t *testing.T) {
 		must.Get(f.AttachSource(t.Context(), f.by, in))(t)
 		recorded := processtest.Events(t, f.Store, eventstore.Start, eventstore.Categories(feed.Aggregate.Category))
 		event, err := feed.Events.Decode(&recorded[len(recorded)-1])
-		if e, is := event.(feed.SourceAttached); err != nil || !is || e.Known != (site == known) {
-			t.Errorf("attached: %+v, %v", event, err)
-		}
+		e, is := event.(feed.SourceAttached)
+		assert.True(t, err == nil && is && e.Known == (site == known), "attached: %+v, %v", event, err)
 	}
 }
 

@@ -90,9 +90,8 @@ func refused(t *testing.T, err error, kind command.Kind, field string) {
 		t.Errorf("error = %v, want a refusal", err)
 		return
 	}
-	if refusal.Kind != kind || refusal.Field != field || refusal.Message == "" {
-		t.Errorf("refusal = %+v, want kind %d naming %q", refusal, kind, field)
-	}
+	assert.True(t, refusal.Kind == kind && refusal.Field == field && refusal.Message != "",
+		"refusal = %+v, want kind %d naming %q", refusal, kind, field)
 }
 
 func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
@@ -112,9 +111,7 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 		event := must.Get(organization.Events.Decode(&recorded))(t)
 		if e, ok := event.(organization.KeyIssued); ok {
 			key, ends := issued.Value, noon.Add(time.Hour)
-			if e.KeyID != key.ID || !bytes.Equal(e.Hash, key.Hash()) || !e.ExpiresAt.Equal(ends) {
-				t.Errorf("issued = %+v", e)
-			}
+			assert.True(t, e.KeyID == key.ID && bytes.Equal(e.Hash, key.Hash()) && e.ExpiresAt.Equal(ends), "issued = %+v", e)
 		}
 	}
 	revoke := command.RevokeKey{Organization: f.org, KeyID: issued.Value.ID}
@@ -328,9 +325,8 @@ func TestStoreGone(t *testing.T) {
 	for name, call := range calls {
 		err := call()
 		var refusal *command.Refusal
-		if err == nil || errors.As(err, &refusal) || !errors.Is(err, eventstore.ErrUnavailable) {
-			t.Errorf("%s: %v, want that the store is unavailable", name, err)
-		}
+		assert.True(t, err != nil && !errors.As(err, &refusal) && errors.Is(err, eventstore.ErrUnavailable),
+			"%s: %v, want that the store is unavailable", name, err)
 	}
 }
 

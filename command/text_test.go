@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/command"
 	"carillon/command/catalog"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -146,9 +147,8 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				refusal, ok := errors.AsType[*command.Refusal](do(text))
-				if !ok || !slices.Contains([]command.Kind{command.Malformed, command.Invalid}, refusal.Kind) {
-					t.Errorf("refusal = %+v", refusal)
-				}
+				assert.True(t, ok && slices.Contains([]command.Kind{command.Malformed, command.Invalid}, refusal.Kind),
+					"refusal = %+v", refusal)
 			})
 		}
 	}

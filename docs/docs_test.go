@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestVersionOfTheChangelog(t *testing.T) {
@@ -37,7 +39,5 @@ func TestChangelogForm(t *testing.T) {
 		}
 		seen[kind] = true
 	}
-	if Version() == "" {
-		t.Error("no version")
-	}
+	assert.True(t, Version() != "", "no version")
 }

@@ -68,9 +68,8 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 	}
 	group.Wait()
 	loaded, err := counter.Load(t.Context(), store, id)
-	if err != nil || loaded.State != 10 || loaded.Revision != 9 || refused.Load() != 8 {
-		t.Errorf("state %+v, %d refused, %v; want 10 counted and 8 refused", loaded, refused.Load(), err)
-	}
+	assert.True(t, err == nil && loaded.State == 10 && loaded.Revision == 9 && refused.Load() == 8,
+		"state %+v, %d refused, %v; want 10 counted and 8 refused", loaded, refused.Load(), err)
 }
 
 func TestExecute_oldKnownStateCostsARead(t *testing.T) {
@@ -113,10 +112,8 @@ func TestExecute_recordsOncePerID(t *testing.T) {
 			"under one id")
 	}
 	for want := 2; want <= 3; want++ { // without an id each is a separate command
-		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{}); err != nil ||
-			out.State != want {
-			t.Errorf("without an id: %+v, %v; want %d", out, err, want)
-		}
+		out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{})
+		assert.True(t, err == nil && out.State == want, "without an id: %+v, %v; want %d", out, err, want)
 	}
 }
 
@@ -135,9 +132,8 @@ func TestEventIDs_differWithinACommand(t *testing.T) {
 		ids = append(ids, event.ID)
 	}
 	want := []uuid.UUID{eventstore.EventID(command, 0), eventstore.EventID(command, 1), eventstore.EventID(command, 2)}
-	if !slices.Equal(ids, want) || ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {
-		t.Errorf("ids %v, want %v", ids, want)
-	}
+	assert.True(t, slices.Equal(ids, want) && ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2],
+		"ids %v, want %v", ids, want)
 }
 
 // deaf loses the answer of the first append that gets through.
@@ -168,9 +164,8 @@ func TestExecute_lostAnswerIsNotDoneTwice(t *testing.T) {
 			t.Parallel()
 			store, id := &deaf{Store: node}, uuid.New()
 			out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
-			if err != nil || out.State != 1 || out.Revision != 0 || out.Position == eventstore.Start {
-				t.Errorf("outcome %+v, %v; want 1", out, err)
-			}
+			assert.True(t, err == nil && out.State == 1 && out.Revision == 0 && out.Position != eventstore.Start,
+				"outcome %+v, %v; want 1", out, err)
 			assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t), out.Loaded,
 				"the stream … the outcome was %+v", out)
 		})
@@ -203,9 +198,8 @@ func TestFullDiskIsToldAtOnce(t *testing.T) {
 	})
 	store := &counting{Store: full.Store()}
 	_, err = counter.Execute(t.Context(), store, uuid.New(), count{By: 1, Limit: 10}, options{})
-	if !errors.Is(err, eventstore.ErrFull) || !errors.Is(err, eventstore.ErrUnavailable) || store.appends.Load() != 1 {
-		t.Errorf("%d appends, and then %v", store.appends.Load(), err)
-	}
+	assert.True(t, errors.Is(err, eventstore.ErrFull) && errors.Is(err, eventstore.ErrUnavailable) &&
+		store.appends.Load() == 1, "%d appends, and then %v", store.appends.Load(), err)
 }
 
 func TestMetadataIsStored(t *testing.T) {
@@ -220,12 +214,9 @@ func TestMetadataIsStored(t *testing.T) {
 		got, err := eventstore.ParseMetadata(recorded.Metadata)
 		want := metadata
 		want.SchemaVersion = eventstore.SchemaVersion
-		if err != nil || got != want {
-			t.Errorf("metadata = %+v, %v, want %+v", got, err, want)
-		}
-		if recorded.Category() != "counter" || recorded.StreamID() != id {
-			t.Errorf("stream %s is not of counter %s", recorded.Stream, id)
-		}
+		assert.True(t, err == nil && got == want, "metadata = %+v, %v, want %+v", got, err, want)
+		assert.True(t, recorded.Category() == "counter" && recorded.StreamID() == id,
+			"stream %s is not of counter %s", recorded.Stream, id)
 	}
 }
 
@@ -276,9 +267,7 @@ func TestLostAnswerAfterDeletion(t *testing.T) {
 				softDelete(t, server, counter.Stream(id))
 				store.lost.Store(false)
 				out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
-				if err != nil || out.State != 1 || out.Revision != 1 {
-					t.Errorf("outcome %+v, %v; want 1 at revision 1", out, err)
-				}
+				assert.True(t, err == nil && out.State == 1 && out.Revision == 1, "outcome %+v, %v; want 1 at revision 1", out, err)
 				assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t), out.Loaded,
 					"the stream … the outcome was %+v", out)
 			})
@@ -294,9 +283,8 @@ func TestOthersEventIsNotTakenForOurs(t *testing.T) {
 	none := &eventstore.Loaded[int]{Revision: eventstore.NoStream}
 	store := &absent{Store: server}
 	_, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Known: none, OnlyKnown: true})
-	if !errors.Is(err, eventstore.ErrWrongRevision) || store.appends != 2 {
-		t.Errorf("%d appends, error = %v, want a wrong revision after the second", store.appends, err)
-	}
+	assert.True(t, errors.Is(err, eventstore.ErrWrongRevision) && store.appends == 2,
+		"%d appends, error = %v, want a wrong revision after the second", store.appends, err)
 }
 
 // absent does not carry out the first append.
@@ -331,14 +319,12 @@ func TestDeletedEventsAreNotWrittenAgain(t *testing.T) {
 				want = 0
 			}
 			loaded, loadErr := counter.Load(t.Context(), store, id)
-			if err != nil || loadErr != nil || loaded.State != want || out.Loaded != loaded {
-				t.Errorf("outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want)
-			}
+			assert.True(t, err == nil && loadErr == nil && loaded.State == want && out.Loaded == loaded,
+				"outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want)
 			out, err = counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{})
-			if loaded, loadErr = counter.Load(t.Context(), store, id); err != nil || loadErr != nil || out.Loaded != loaded ||
-				loaded.State != want+1 {
-				t.Errorf("outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want+1)
-			}
+			loaded, loadErr = counter.Load(t.Context(), store, id)
+			assert.True(t, err == nil && loadErr == nil && out.Loaded == loaded && loaded.State == want+1,
+				"outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want+1)
 		})
 	}
 }
@@ -376,9 +362,7 @@ func TestUnreplicatedAppendIsRecordedOnce(t *testing.T) {
 	execute(held(1, 1))
 	strict.Replicate()
 	out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
-	if err != nil || out.State != 1 {
-		t.Errorf("outcome %+v, %v; want 1", out, err)
-	}
+	assert.True(t, err == nil && out.State == 1, "outcome %+v, %v; want 1", out, err)
 	assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t).State, 1, "the stream")
 }
 
@@ -393,10 +377,9 @@ func TestCommandIDInTwoStreams(t *testing.T) {
 			for range 2 {
 				for _, id := range ids {
 					out, err := counter.Execute(t.Context(), &deaf{Store: server}, id, count{By: 1, Limit: 10}, o)
-					if loaded, loadErr := counter.Load(t.Context(), server, id); err != nil || loadErr != nil ||
-						out.Loaded != loaded || loaded.State != 1 {
-						t.Errorf("outcome %+v, %v; the stream has %+v, %v; want 1", out, err, loaded, loadErr)
-					}
+					loaded, loadErr := counter.Load(t.Context(), server, id)
+					assert.True(t, err == nil && loadErr == nil && out.Loaded == loaded && loaded.State == 1,
+						"outcome %+v, %v; the stream has %+v, %v; want 1", out, err, loaded, loadErr)
 				}
 			}
 		})

@@ -41,9 +41,7 @@ func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 		}
 		for seen := 0; seen < 5; {
 			message, ok := next()
-			if !ok {
-				t.Fatal("the subscription ended")
-			}
+			must.True(t, ok, "the subscription ended")
 			if message.Event == nil {
 				continue
 			}
@@ -101,9 +99,7 @@ func TestFollowEndsAtInvalidPosition(t *testing.T) {
 			for message := range eventstore.Follow(ctx, store, between, eventstore.Filter{}, slog.New(slog.DiscardHandler)) {
 				t.Errorf("%+v came", message)
 			}
-			if ctx.Err() != nil {
-				t.Error("it did not end")
-			}
+			assert.True(t, ctx.Err() == nil, "it did not end")
 		})
 	}
 }
@@ -126,9 +122,7 @@ func TestFollowEndsBeyondTheEnd(t *testing.T) {
 					store.Replace(older)
 				}
 			}
-			if ctx.Err() != nil {
-				t.Error("it did not end")
-			}
+			assert.True(t, ctx.Err() == nil, "it did not end")
 		})
 	}
 }
@@ -139,9 +133,7 @@ func TestBetween(t *testing.T) {
 	at := []eventstore.Position{eventstore.Start}
 	for range 4 {
 		done, err := counter.Execute(t.Context(), store, uuid.New(), count{By: 1, Limit: 100}, options{Metadata: test()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at = append(at, done.Position)
 	}
 	head := must.Get(store.Head(t.Context()))(t)
@@ -164,9 +156,7 @@ func TestBetween(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, err := range eventstore.Between(ended, store, eventstore.Start, head, eventstore.Filter{}) {
-		if err == nil {
-			t.Error("an event of an ended context")
-		}
+		assert.True(t, err != nil, "an event of an ended context")
 		return
 	}
 	t.Error("no error of an ended context")
@@ -192,13 +182,10 @@ var facts = eventstore.NewCodec(
 func TestEventsStoredUnderAnOldNameReadAsTodays(t *testing.T) {
 	t.Parallel()
 	got, err := facts.Decode(&eventstore.Recorded{Type: "thing.renamed.v1", Data: []byte(`{"Title":"Bell"}`)})
-	if want := (renamed{Name: "Bell", Reason: "not recorded"}); err != nil || got != want {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
+	want := (renamed{Name: "Bell", Reason: "not recorded"})
+	assert.True(t, err == nil && got == want, "%+v, %v; want %+v", got, err, want)
 	name, data, err := facts.Encode(got)
-	if name != "thing.renamed.v2" || err != nil {
-		t.Errorf("stored as %s, %v; want the name of today", name, err)
-	}
+	assert.True(t, name == "thing.renamed.v2" && err == nil, "stored as %s, %v; want the name of today", name, err)
 	if again, err := facts.Decode(&eventstore.Recorded{Type: name, Data: data}); err != nil || again != got {
 		t.Errorf("%+v, %v; want %+v", again, err, got)
 	}
@@ -213,9 +200,8 @@ func TestCodec_unknownEventIsNeverSkipped(t *testing.T) {
 	} {
 		assert.Is(t, assert.Err(facts.Decode(&stored)), eventstore.ErrUndecodable, "%s", name)
 	}
-	if _, _, err := facts.Encode(unrecorded{}); err == nil {
-		t.Error("an event without a stored name was encoded")
-	}
+	_, _, err := facts.Encode(unrecorded{})
+	assert.True(t, err != nil, "an event without a stored name was encoded")
 }
 
 func TestPersonOf(t *testing.T) {

@@ -64,9 +64,7 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	}
 	cancel()
 	running.Wait()
-	if w.ctx.Err() != nil {
-		w.Fatal("not taken in")
-	}
+	must.True(w, w.ctx.Err() == nil, "not taken in")
 	return seen
 }
 
@@ -130,9 +128,8 @@ func TestAnotherStoreBeginsFromNothing(t *testing.T) {
 	original := w.embedded()
 	w.lives(original, w.put(original, stream, eventstore.NoStream, things(4)))
 	foreign, list := nodetest.Start(t), things(2)
-	if seen := w.lives(foreign, w.put(foreign, stream, eventstore.NoStream, list)); !slices.Equal(seen, ids(list)) {
-		t.Errorf("given %d events, want both", len(seen))
-	}
+	seen := w.lives(foreign, w.put(foreign, stream, eventstore.NoStream, list))
+	assert.True(t, slices.Equal(seen, ids(list)), "given %d events, want both", len(seen))
 	assert.Equal(t, w.count(stream), 2, "the read model counts")
 }
 
@@ -148,14 +145,11 @@ func TestAnchor_sameStoreContinues(t *testing.T) {
 			w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
 			must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET "+checkpoint))(t)
 			w.put(store, eventstore.StreamName("other", uuid.New()), eventstore.NoStream, things(100)) // positions only
-			if seen := w.lives(store, w.put(store, stream, 1, list[2:])); !slices.Equal(seen, ids(list[2:])) {
-				t.Errorf("given %d events, want the new one", len(seen))
-			}
+			seen := w.lives(store, w.put(store, stream, 1, list[2:]))
+			assert.True(t, slices.Equal(seen, ids(list[2:])), "given %d events, want the new one", len(seen))
 			var events int
-			if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").
-				Scan(&events); err != nil || events != 3 {
-				t.Errorf("%d events, %v: it was rebuilt", events, err)
-			}
+			err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").Scan(&events)
+			assert.True(t, err == nil && events == 3, "%d events, %v: it was rebuilt", events, err)
 		})
 	}
 }
@@ -212,9 +206,8 @@ func TestInvalidCheckpointIsLeft(t *testing.T) {
 			last := w.put(store, stream, 1, list[2:])
 			must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = "+
 				"commit + 1"))(t)
-			if seen := w.lives(store, last); !slices.Equal(seen, ids(list[2:])) {
-				t.Errorf("given %d events, want the new one", len(seen))
-			}
+			seen := w.lives(store, last)
+			assert.True(t, slices.Equal(seen, ids(list[2:])), "given %d events, want the new one", len(seen))
 			assert.Equal(t, w.count(stream), 3, "the read model counts")
 		})
 	}

@@ -76,9 +76,7 @@ func (w *world) reached(r *projections.Runner) bool {
 	defer cancel()
 	err := r.Wait(tally).For(ctx, patience)
 	// the store's clock may be the first to say that the while is over
-	if err != nil && ctx.Err() == nil && !errors.Is(err, eventstore.ErrUnavailable) {
-		w.Fatal(err)
-	}
+	must.True(w, err == nil || ctx.Err() != nil || errors.Is(err, eventstore.ErrUnavailable), "%v", err)
 	return err == nil
 }
 
@@ -107,9 +105,8 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	assert.Equal(t, w.count(stream), 2, "it counts")
 	s := w.status("it is whole", func(s projections.Status) bool { return s.Outdated == "" && s.Process != "" })
-	if s.Incomplete || s.BuildTo != 0 || s.Events != 2 || s.Process != sessionlock.Process() {
-		t.Errorf("status = %+v", s)
-	}
+	assert.True(t, !s.Incomplete && s.BuildTo == 0 && s.Events == 2 && s.Process == sessionlock.Process(),
+		"status = %+v", s)
 }
 
 // No old read model serves: the new rows can be read, and the status reports that they are incomplete.
@@ -216,9 +213,7 @@ func TestRebuild_totalNeverFalls(t *testing.T) {
 				n := 0
 				//nolint:contextcheck // the one of the test: a statement in progress is not cut off
 				err := w.pool.QueryRow(w.ctx, "SELECT sum(n) FROM tally.counts").Scan(&n)
-				if err != nil || n < last {
-					t.Errorf("total = %d after %d, %v", n, last, err)
-				}
+				assert.True(t, err == nil && n >= last, "total = %d after %d, %v", n, last, err)
 				last = max(last, n)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // A batch ends when it has enough bytes, even if more events are there already.
@@ -21,15 +22,12 @@ func TestCollectBoundsBytes(t *testing.T) {
 	for i := range waiting {
 		at := eventstore.Position{Commit: uint64(i + 1), Prepare: uint64(i + 1)}
 		step := eventstore.Message{Position: at, Event: &eventstore.Recorded{Position: at, Data: make([]byte, large)}}
-		if !s.room.TryAcquire(weight(step)) {
-			t.Fatal("no room")
-		}
+		must.True(t, s.room.TryAcquire(weight(step)), "no room")
 		steps <- step
 	}
 	for _, want := range []int{4, 4, 2} {
-		if batch, ok := s.collect(t.Context(), steps); !ok || len(batch.Events) != want {
-			t.Errorf("%d events in a batch, want %d", len(batch.Events), want)
-		}
+		batch, ok := s.collect(t.Context(), steps)
+		assert.True(t, ok && len(batch.Events) == want, "%d events in a batch, want %d", len(batch.Events), want)
 	}
 }
 

@@ -73,9 +73,8 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 			if leftOut, ok := errors.AsType[*projections.LeftOutError](err); ok == damage.marks || err != nil && !ok {
 				t.Fatalf("rebuild: %v (left out: %v)", err, leftOut)
 			}
-			if got, marked := w.count(stream), w.marked(); got != 1 || (marked == 1) != damage.marks {
-				t.Errorf("count = %d, %d marked", got, marked)
-			}
+			got, marked := w.count(stream), w.marked()
+			assert.True(t, got == 1 && (marked == 1) == damage.marks, "count = %d, %d marked", got, marked)
 			must.OK(t, runner.Rebuild(w.ctx, carrying, nil))
 		})
 	}
@@ -182,9 +181,8 @@ func TestVerifyWhileEventsAreAppended(t *testing.T) {
 		for range 5 {
 			growth <- struct{}{}
 		}
-		if v := w.verify(runner, 100); v.Rows != 20 || v.Differing != 0 || v.Differences != nil {
-			t.Errorf("verification: %+v", v)
-		}
+		v := w.verify(runner, 100)
+		assert.True(t, v.Rows == 20 && v.Differing == 0 && v.Differences == nil, "verification: %+v", v)
 	}
 	close(growth)
 	grown.Wait()

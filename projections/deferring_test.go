@@ -154,9 +154,7 @@ func TestDeferred_checkpointWaits(t *testing.T) {
 	recorded := make(chan bool, 1)
 	go func() { recorded <- progress.AwaitRecorded(w.ctx, next, laterName) }()
 	close(l.let)
-	if !<-recorded {
-		t.Error("it does not count as recorded")
-	}
+	assert.True(t, <-recorded, "it does not count as recorded")
 	w.within("the checkpoint stays behind", func() bool { return !w.checkpoint(laterName).Before(next) })
 }
 

@@ -43,7 +43,5 @@ func TestFence_stoppedInATransaction(t *testing.T) {
 	w.await(second, w.append(stream, 1, "thing.happened.v1"), tally.Name)
 	assert.Equal(t, w.count(stream), 3, "count")
 	holders, err := sessionlock.Holders(w.ctx, w.pool)
-	if err != nil || len(holders) != 1 {
-		t.Errorf("holders of locks: %v, %v", holders, err)
-	}
+	assert.True(t, err == nil && len(holders) == 1, "holders of locks: %v, %v", holders, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
@@ -77,9 +78,8 @@ func TestPipeline_isOneTransaction(t *testing.T) {
 	var copied, events int
 	err := w.pool.QueryRow(w.ctx, "SELECT (SELECT count(*) FROM tally.counts WHERE stream LIKE $1 || '/%'), events "+
 		"FROM carillon.checkpoints WHERE name = 'tally'", stream).Scan(&copied, &events)
-	if err != nil || copied != 1 || events != 1 {
-		t.Errorf("%d rows copied, %d events counted, %v; want one each", copied, events, err)
-	}
+	assert.True(t, err == nil && copied == 1 && events == 1,
+		"%d rows copied, %d events counted, %v; want one each", copied, events, err)
 }
 
 // A fenced runner processes no event, and stops no other.
@@ -100,9 +100,8 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 	w.await(progress, w.append(stream, 0, "thing.exploded.v1"), tally.Name)
 	must.OK(t, stop())
 	statuses, err := projections.Statuses(w.ctx, w.pool)
-	if err != nil || len(statuses) != 1 || statuses[0].Stopped != "" || exploded.Load() != 1 {
-		t.Errorf("statuses = %+v, %v; projected %d times", statuses, err, exploded.Load())
-	}
+	assert.True(t, err == nil && len(statuses) == 1 && statuses[0].Stopped == "" && exploded.Load() == 1,
+		"statuses = %+v, %v; projected %d times", statuses, err, exploded.Load())
 }
 
 // A database that has all steps from before the first schema keeps its tables; one that lacks some is refused.
@@ -209,9 +208,8 @@ func TestLargeEventsComeInSmallBatches(t *testing.T) {
 	for came < events {
 		m := <-messages
 		batch := must.Get(projections.BatchOf(m))(t)
-		if n := len(batch.Events); n > 5 {
-			t.Errorf("a batch of %d events of %d bytes", n, weight)
-		}
+		n := len(batch.Events)
+		assert.True(t, n <= 5, "a batch of %d events of %d bytes", n, weight)
 		came += len(batch.Events)
 		m.Ack()
 	}

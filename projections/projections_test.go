@@ -120,17 +120,13 @@ func (w *world) append(stream string, expected eventstore.Revision, kind string)
 func (w *world) count(stream string) (n int) {
 	w.Helper()
 	err := w.pool.QueryRow(w.ctx, "SELECT n FROM tally.counts WHERE stream = $1", stream).Scan(&n)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		w.Fatal(err)
-	}
+	must.True(w, err == nil || errors.Is(err, pgx.ErrNoRows), "%v", err)
 	return n
 }
 
 func (w *world) await(progress *projections.Progress, at eventstore.Position, name string) {
 	w.Helper()
-	if !progress.Await(w.ctx, at, name) {
-		w.Fatalf("%s did not get to %s", name, at)
-	}
+	must.True(w, progress.Await(w.ctx, at, name), "%s did not get to %s", name, at)
 }
 
 func TestAnAcknowledgedWriteIsReadAfterAwait(t *testing.T) {
@@ -150,9 +146,8 @@ func TestAwaitGivesUpWithItsContext(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
 	defer cancel()
-	if projections.NewProgress(w.pool).Await(ctx, eventstore.Position{Commit: 1, Prepare: 1}, tally.Name) {
-		t.Error("a projection that does not run was awaited")
-	}
+	assert.True(t, !projections.NewProgress(w.pool).Await(ctx, eventstore.Position{Commit: 1, Prepare: 1}, tally.Name),
+		"a projection that does not run was awaited")
 }
 
 func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
@@ -213,10 +208,9 @@ func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 	assert.Equal(t, strings.Contains(stopped, "thing.exploded.v1"), true,
 		"stopped = %q, want it to name the event", stopped)
 	var commit uint64 // servers may send a checkpoint between two events
-	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").
-		Scan(&commit); err != nil || commit < good.Commit || commit >= bad.Commit {
-		t.Errorf("checkpoint = %d, %v, want %d", commit, err, good.Commit)
-	}
+	err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").Scan(&commit)
+	assert.True(t, err == nil && commit >= good.Commit && commit < bad.Commit,
+		"checkpoint = %d, %v, want %d", commit, err, good.Commit)
 }
 
 // twice is count, of another version.
@@ -309,9 +303,7 @@ func TestRebuild_servesOldUntilSwap(t *testing.T) {
 	w.await(progress, <-writing, tally.Name)
 	w.await(progress, happen(), tally.Name)
 	assert.Equal(t, w.count(stream), 82, "count … after the rebuild")
-	if reports < 2 {
-		t.Errorf("%d reports of progress", reports)
-	}
+	assert.True(t, reports >= 2, "%d reports of progress", reports)
 }
 
 func TestRebuild_oneAtATime(t *testing.T) {
@@ -326,9 +318,8 @@ func TestRebuild_oneAtATime(t *testing.T) {
 			second = runner.Rebuild(w.ctx, tally, nil)
 		}
 	})
-	if err != nil || !errors.Is(second, projections.ErrRebuilding) {
-		t.Errorf("errors = %v, %v; want the second to be refused", err, second)
-	}
+	assert.True(t, err == nil && errors.Is(second, projections.ErrRebuilding),
+		"errors = %v, %v; want the second to be refused", err, second)
 }
 
 func TestRebuild_failureLeavesOldInPlace(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/pgtest"
@@ -127,9 +128,8 @@ func (w *world) half(name string) *half {
 		},
 	} {
 		running.Go(func() {
-			if err := work(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				w.Errorf("%s: %v", name, err)
-			}
+			err := work(ctx)
+			assert.True(w, err == nil || errors.Is(err, context.Canceled), "%s: %v", name, err)
 		})
 	}
 	w.Cleanup(func() { cancel(); running.Wait() })
@@ -148,9 +148,7 @@ func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
 		w.Helper()
 		at := happen()
 		for _, name := range []string{tally.Name, rememberingName} {
-			if !projections.NewProgress(w.pool).Await(w.ctx, at, name) {
-				t.Fatalf("%s: %s stands still", what, name)
-			}
+			must.True(t, projections.NewProgress(w.pool).Await(w.ctx, at, name), "%s: %s stands still", what, name)
 		}
 	}
 	running := func() (n int) {

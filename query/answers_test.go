@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/retirement"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
@@ -73,9 +74,7 @@ func TestAnswers(t *testing.T) {
 		"of another reason": {query.AnswerFilter{Reason: "dns"}, time.Hour, nil},
 	} {
 		found, err := d.Answers(t.Context(), acme, c.of, c.slot, midday, nextDay)
-		if err != nil || len(found) != len(c.want) {
-			t.Fatalf("%s: %+v, %v, want %+v", name, found, err, c.want)
-		}
+		must.True(t, err == nil && len(found) == len(c.want), "%s: %+v, %v, want %+v", name, found, err, c.want)
 		for i := range found {
 			if found[i].Slot = found[i].Slot.UTC(); found[i] != c.want[i] {
 				t.Errorf("%s: %+v, want %+v", name, found[i], c.want[i])
@@ -83,10 +82,8 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	byHour, err := d.AnswersByHour(t.Context(), acme, []uuid.UUID{hook, other, foreign}, midday)
-	if err != nil || len(byHour) != 2 || len(byHour[hook]) != 1 || byHour[hook][0].Succeeded != 3 ||
-		byHour[hook][0].Failed != 1 || byHour[other][0].Succeeded != 1 {
-		t.Errorf("by hour: %+v, %v", byHour, err)
-	}
+	assert.True(t, err == nil && len(byHour) == 2 && len(byHour[hook]) == 1 && byHour[hook][0].Succeeded == 3 &&
+		byHour[hook][0].Failed == 1 && byHour[other][0].Succeeded == 1, "by hour: %+v, %v", byHour, err)
 
 	// A deleted destination takes its answers along, but not out of the organization's.
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday.Add(time.Hour)})
@@ -121,9 +118,8 @@ func TestLatency(t *testing.T) {
 		"past the last step in use":    {1, []query.Answers{step(500, 1)}, ms(1), 1 << 62},
 		"before the first step in use": {1, []query.Answers{step(-1, 1)}, 0, ms(1)},
 	} {
-		if got := query.Latency(c.part, c.of); got < c.from || got > c.to {
-			t.Errorf("%s: %s, want %s to %s", name, got, c.from, c.to)
-		}
+		got := query.Latency(c.part, c.of)
+		assert.True(t, got >= c.from && got <= c.to, "%s: %s, want %s to %s", name, got, c.from, c.to)
 	}
 }
 
@@ -134,9 +130,8 @@ func TestBacklog(t *testing.T) {
 	expect := func(what string, count int, oldest time.Time) {
 		t.Helper()
 		found, err := d.Backlog(t.Context(), acme, midday)
-		if err != nil || found.Count != count || !found.Oldest.Equal(oldest) {
-			t.Errorf("%s: %+v, %v, want %d since %s", what, found, err, count, oldest)
-		}
+		assert.True(t, err == nil && found.Count == count && found.Oldest.Equal(oldest),
+			"%s: %+v, %v, want %d since %s", what, found, err, count, oldest)
 	}
 	expect("no backlog", 0, time.Time{})
 	first := d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Minute), toHook(0, time.Time{}))
@@ -156,9 +151,7 @@ func TestBacklog(t *testing.T) {
 	d.Project()
 	expect("the first succeeded", 1, midday.Add(time.Hour))
 	found, err := d.Backlog(t.Context(), uuid.New(), midday)
-	if err != nil || found.Count != 0 {
-		t.Errorf("of another organization: %+v, %v", found, err)
-	}
+	assert.True(t, err == nil && found.Count == 0, "of another organization: %+v, %v", found, err)
 
 	// A large backlog has its oldest delivery by the day.
 	d = newDeliverySide(t)
@@ -180,9 +173,8 @@ func TestOutcomesOfDays(t *testing.T) {
 		"of all": func() ([]query.Outcomes, error) { return d.AllOutcomes(t.Context(), since...) },
 	} {
 		found, err := ask()
-		if err != nil || len(found) != 3 || found[0].Total != 2 || found[1].Total != 4 || found[2].Pending() != 5 {
-			t.Errorf("%s: %+v, %v", name, found, err)
-		}
+		assert.True(t, err == nil && len(found) == 3 && found[0].Total == 2 && found[1].Total == 4 && found[2].Pending() == 5,
+			"%s: %+v, %v", name, found, err)
 	}
 	if found, err := d.Outcomes(t.Context(), uuid.New(), since...); err != nil || found[2].Total != 0 {
 		t.Errorf("of another organization: %+v, %v", found, err)
@@ -199,9 +191,7 @@ func TestHealthOf(t *testing.T) {
 	d.Project()
 	all, err := d.HealthOf(t.Context(), []uuid.UUID{hook, uuid.New()})
 	want := retirement.Health{ConsecutiveFailures: 1, StreakStartedAt: midday, LastFailureAt: midday}
-	if err != nil || len(all) != 1 || all[hook] != want {
-		t.Errorf("%+v, %v, want %+v", all, err, want)
-	}
+	assert.True(t, err == nil && len(all) == 1 && all[hook] == want, "%+v, %v, want %+v", all, err, want)
 }
 
 func TestInstallationTotals(t *testing.T) {
@@ -264,9 +254,8 @@ func TestRecipients_auditTrailBehind(t *testing.T) {
 		if diff := cmp.Diff(want, got, utc); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
-		if others, err := d.Recipients(t.Context(), uuid.New(), ids, at); err != nil || len(others) != 0 {
-			t.Errorf("%s another organization sees %v, %v", when, others, err)
-		}
+		others, err := d.Recipients(t.Context(), uuid.New(), ids, at)
+		assert.True(t, err == nil && len(others) == 0, "%s another organization sees %v, %v", when, others, err)
 	}
 	d.ProjectOn(destinations.ReadModel, 10)
 	check("before the audit trail")

@@ -35,9 +35,7 @@ func record(t *testing.T, events ...destination.Event) ([]query.AuditEntry, *que
 	log.Project()
 	queries := &query.Queries{Pool: log.Database}
 	history, err := queries.Audit(t.Context(), id)
-	if err != nil || len(history) != len(events) {
-		t.Fatalf("%d entries, %v", len(history), err)
-	}
+	must.True(t, err == nil && len(history) == len(events), "%d entries, %v", len(history), err)
 	return history, queries
 }
 
@@ -133,9 +131,8 @@ func TestAuditState_anyTime(t *testing.T) {
 		}
 	}
 	// A secret has no event at the end of its overlap: it ends by time alone.
-	if state := query.AuditStateAt(history[:6], day(4)); state.Secrets[0].Active || !state.Secrets[1].Active {
-		t.Errorf("after the overlap: %+v", state.Secrets)
-	}
+	state := query.AuditStateAt(history[:6], day(4))
+	assert.True(t, !state.Secrets[0].Active && state.Secrets[1].Active, "after the overlap: %+v", state.Secrets)
 	// This node's clock may be behind the one that recorded the last change.
 	assert.Equal(t, query.AuditStateNow(history, day(4.9)).Status, "deleted", "now")
 }
@@ -240,9 +237,8 @@ func TestAuditEntries_longHistory(t *testing.T) {
 	history, queries := record(t, events...)
 	id := history[0].Destination
 	for i, e := range history {
-		if e.Revision != int64(i) || e.Commit != int64(i)+1 || e.Prepare != e.Commit || e.Actor != "test" {
-			t.Fatalf("entry %d: %+v", i, e)
-		}
+		must.True(t, e.Revision == int64(i) && e.Commit == int64(i)+1 && e.Prepare == e.Commit && e.Actor == "test",
+			"entry %d: %+v", i, e)
 	}
 	var seen []int64
 	enough := errors.New("enough")
@@ -253,9 +249,7 @@ func TestAuditEntries_longHistory(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, enough) || !slices.Equal(seen, []int64{1998, 1999, 2000}) {
-		t.Errorf("seen %v, %v", seen, err)
-	}
+	assert.True(t, errors.Is(err, enough) && slices.Equal(seen, []int64{1998, 1999, 2000}), "seen %v, %v", seen, err)
 	assert.Is(t, assert.Err(queries.Audit(t.Context(), uuid.New())), query.ErrNotFound,
 		"history of a missing destination")
 }
@@ -328,9 +322,7 @@ func TestAuditEssentials(t *testing.T) {
 	for _, minutes := range []int{-1, 0, 1, 2, 3, 999, 1001, 1500, 2499, 9999} {
 		at := from.Add(time.Duration(minutes) * time.Minute)
 		few, err := q.AuditEssentials(t.Context(), id, at)
-		if err != nil || len(few) > 7 {
-			t.Errorf("%d entries, %v", len(few), err)
-		}
+		assert.True(t, err == nil && len(few) <= 7, "%d entries, %v", len(few), err)
 		if diff := cmp.Diff(query.AuditStateAt(all, at), query.AuditStateAt(few, at)); diff != "" {
 			t.Errorf("after %d minutes (-want +got):\n%s", minutes, diff)
 		}
@@ -393,7 +385,6 @@ func TestAuditSubscriptions_anyTime(t *testing.T) {
 		}
 	}
 	gone := query.AuditState{Status: "deleted"}
-	if err := q.AddSubscriptions(t.Context(), id, &gone, day(9)); err != nil || len(gone.Subscriptions) > 0 {
-		t.Errorf("deleted: %+v, %v", gone.Subscriptions, err)
-	}
+	err := q.AddSubscriptions(t.Context(), id, &gone, day(9))
+	assert.True(t, err == nil && len(gone.Subscriptions) == 0, "deleted: %+v, %v", gone.Subscriptions, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
@@ -57,9 +58,8 @@ func (d deliverySide) busyDay(t testing.TB, size, held int) {
 		`INSERT INTO deliveries.outcomes SELECT '11111111-1111-4111-8111-111111111111', day, sum(total), sum(succeeded),
 			sum(failed), 0, 0 FROM deliveries.tallies GROUP BY day`,
 	} {
-		if _, err := d.Pool.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%v: %s", err, sql)
-		}
+		_, err := d.Pool.Exec(t.Context(), sql)
+		must.True(t, err == nil, "%v: %s", err, sql)
 	}
 }
 
@@ -112,9 +112,8 @@ func TestDeliveries_busyDay(t *testing.T) {
 			for i := range page {
 				got[i] = page[i].ID
 			}
-			if total != wantTotal || !slices.Equal(got, want) {
-				t.Errorf("%+v: %d in all, want %d; page %v, want %v", c.filter, total, wantTotal, got, want)
-			}
+			assert.True(t, total == wantTotal && slices.Equal(got, want),
+				"%+v: %d in all, want %d; page %v, want %v", c.filter, total, wantTotal, got, want)
 		}
 	}
 }
@@ -130,9 +129,8 @@ func TestDeliveries_heldWithoutHistory(t *testing.T) {
 		States: deliverystate.SetOf(deliverystate.Delivering),
 		Limit:  50,
 	}, midday)
-	if err != nil || total != held || len(page) != 50 {
-		t.Fatalf("%d of %d (%v), want 50 of %d", len(page), total, err, held)
-	}
+	must.True(t, err == nil && total == held && len(page) == 50,
+		"%d of %d (%v), want 50 of %d", len(page), total, err, held)
 	d.Pool.Reset() // a closed session has reported its reads
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -146,9 +144,7 @@ func TestDeliveries_heldWithoutHistory(t *testing.T) {
 		if found == 0 {
 			continue
 		}
-		if read > 2*held {
-			t.Errorf("%d rows of deliveries were read for %d, of %d", read, held, 2*size)
-		}
+		assert.True(t, read <= 2*held, "%d rows of deliveries were read for %d, of %d", read, held, 2*size)
 		return
 	}
 }

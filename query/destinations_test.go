@@ -162,9 +162,8 @@ func TestDestination(t *testing.T) {
 		}
 	}
 	got, err := d.Destination(t.Context(), acme, hook.String(), overlap)
-	if err != nil || len(got.Secrets) != 1 || got.Secrets[0].ID != third {
-		t.Errorf("after the overlap: secrets are %v (%v), want the newest alone", got.Secrets, err)
-	}
+	assert.True(t, err == nil && len(got.Secrets) == 1 && got.Secrets[0].ID == third,
+		"after the overlap: secrets are %v (%v), want the newest alone", got.Secrets, err)
 	for _, ref := range []string{hook.String(), "crm"} {
 		assert.Is(t, assert.Err(d.Destination(t.Context(), rival, ref, midday)), query.ErrNotFound,
 			"another organization by %s: error", ref)
@@ -250,9 +249,8 @@ func TestSubscriptions(t *testing.T) {
 			"of another organization by %s: error", ref)
 	}
 	page, total, err := d.Subscriptions(t.Context(), acme, hook, 2, 0)
-	if err != nil || total != 3 || len(page) != 2 || page[0].ID != ids[2] || page[1].ID != ids[1] {
-		t.Errorf("page of 2 is %v of %d (%v), want the oldest two of 3", page, total, err)
-	}
+	assert.True(t, err == nil && total == 3 && len(page) == 2 && page[0].ID == ids[2] && page[1].ID == ids[1],
+		"page of 2 is %v of %d (%v), want the oldest two of 3", page, total, err)
 	if page, total, err := d.Subscriptions(t.Context(), rival, hook, 2, 0); err != nil || total != 0 || len(page) != 0 {
 		t.Errorf("another organization sees %v of %d (%v), want nothing", page, total, err)
 	}

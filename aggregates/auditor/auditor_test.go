@@ -52,9 +52,7 @@ func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, auditor.StreamID("abcdEFGH").String(), "4bda93c7-f69c-5d14-a491-d6327e99d34b",
 		"the stream of a token … now")
-	if auditor.StreamID("abcdEFGH") == auditor.StreamID("ABCDefgh") {
-		t.Error("two tokens share a stream")
-	}
+	assert.True(t, auditor.StreamID("abcdEFGH") != auditor.StreamID("ABCDefgh"), "two tokens share a stream")
 }
 
 func TestEachCommandInEachState(t *testing.T) {

@@ -221,9 +221,8 @@ func TestRetryRefused(t *testing.T) {
 		request := retryNow
 		c.change(&request)
 		events, err := delivery.Aggregate.Decide(delivery.State{Status: c.status}, request)
-		if len(events) > 0 || err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, %v; want %q", c.status, events, err, c.want)
-		}
+		assert.True(t, len(events) == 0 && err != nil && strings.Contains(err.Error(), c.want),
+			"%s: %v, %v; want %q", c.status, events, err, c.want)
 	}
 }
 
@@ -256,9 +255,7 @@ func TestDiscardedErrorNamesCause(t *testing.T) {
 	for _, reason := range []string{"its last subscription was deleted", "the feed of its event was deleted"} {
 		discarded := delivery.Aggregate.Evolve(delivery.State{}, delivery.Discarded{Reason: reason})
 		_, err := delivery.Aggregate.Decide(discarded, request)
-		if !errors.Is(err, delivery.ErrDiscarded) || !strings.Contains(err.Error(), reason) {
-			t.Errorf("%q: %v", reason, err)
-		}
+		assert.True(t, errors.Is(err, delivery.ErrDiscarded) && strings.Contains(err.Error(), reason), "%q: %v", reason, err)
 	}
 }
 

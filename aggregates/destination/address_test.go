@@ -50,10 +50,8 @@ func TestMasked(t *testing.T) {
 			t.Errorf("%s: hides %t; %s is masked: %t", url, destination.Hides(url), want, destination.IsMasked(want))
 		}
 	}
-	if got := destination.Masked("https://example.org/hook/topsecret", nil); got != "https://example.org/hook/…" ||
-		!destination.IsMasked(got) {
-		t.Errorf("without a digest: %s", got)
-	}
+	got := destination.Masked("https://example.org/hook/topsecret", nil)
+	assert.True(t, got == "https://example.org/hook/…" && destination.IsMasked(got), "without a digest: %s", got)
 }
 
 // Nothing in the place of a credential is visible.
@@ -206,9 +204,8 @@ func TestFieldsDeclareAllSettings(t *testing.T) {
 		all |= d.Field
 	}
 	rows["address"] = rows["url"]
-	if all != destination.FieldsAll || len(destination.Fields) != len(rows)-1 {
-		t.Errorf("the rows have fields %b, and all are %b", all, destination.FieldsAll)
-	}
+	assert.True(t, all == destination.FieldsAll && len(destination.Fields) == len(rows)-1,
+		"the rows have fields %b, and all are %b", all, destination.FieldsAll)
 	examples := map[reflect.Kind]any{
 		reflect.String: "text", reflect.Int: 1, reflect.Float64: 1.5, reflect.Bool: true,
 		reflect.Struct: destination.Sealed{Data: []byte("sealed"), Digest: []byte("digest")},

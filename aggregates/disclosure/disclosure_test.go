@@ -82,9 +82,7 @@ func TestStreamIDsNeverChange(t *testing.T) {
 	id := disclosure.StreamID(crm, noon)
 	assert.Equal(t, id.String(), "707fef1f-49d1-5a06-8134-bc74a07fc7f8", "the stream of a day … now")
 	midnight := noon.Add(12 * time.Hour)
-	if disclosure.StreamID(crm, midnight.Add(-1).In(time.FixedZone("ahead", 3600*9))) != id ||
-		disclosure.StreamID(crm, midnight) == id ||
-		disclosure.StreamID(uuid.New(), noon) == id {
-		t.Error("a stream has another day or destination than its own")
-	}
+	assert.True(t, disclosure.StreamID(crm, midnight.Add(-1).In(time.FixedZone("ahead", 3600*9))) == id &&
+		disclosure.StreamID(crm, midnight) != id && disclosure.StreamID(uuid.New(), noon) != id,
+		"a stream has another day or destination than its own")
 }

@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -62,7 +63,5 @@ func TestDeliveryID(t *testing.T) {
 	t.Parallel()
 	a, b := uuid.New(), uuid.New()
 	id, again, other := dispatch.DeliveryID(a, b), dispatch.DeliveryID(a, b), dispatch.DeliveryID(b, a)
-	if id != again || id == other {
-		t.Error("delivery ids must be derived from event and destination, in this order")
-	}
+	assert.True(t, id == again && id != other, "delivery ids must be derived from event and destination, in this order")
 }

@@ -61,10 +61,9 @@ func TestCreate(t *testing.T) {
 			Enabled:      true,
 			At:           noon,
 		}).Then(created)
-	if s := scenario.State(); s.EnabledBy != feed.BySystem || s.EnabledReason != "" || !s.VisibleTo(org) ||
-		s.VisibleTo(other) {
-		t.Errorf("state of a new feed: %+v", s)
-	}
+	s := scenario.State()
+	assert.True(t, s.EnabledBy == feed.BySystem && s.EnabledReason == "" && s.VisibleTo(org) && !s.VisibleTo(other),
+		"state of a new feed: %+v", s)
 }
 
 func TestReviseMergesAndSwitches(t *testing.T) {

@@ -242,9 +242,8 @@ func TestInstancesKeepTheirIDs(t *testing.T) {
 	for _, sightings := range [][]happening.Sighting{{old, renamed}, {gone(old), renamed},
 		{old, datedAt(monday.AddDate(0, 0, 2), renamed)}} {
 		got := happening.Combine(sightings).Details.Instances[0]
-		if got.ID != old.Details.Instances[0].ID || got.Occurrences[0].ID != old.Details.Instances[0].Occurrences[0].ID {
-			t.Errorf("the instance got the id %s", got.ID)
-		}
+		assert.True(t, got.ID == old.Details.Instances[0].ID &&
+			got.Occurrences[0].ID == old.Details.Instances[0].Occurrences[0].ID, "the instance got the id %s", got.ID)
 	}
 }
 
@@ -302,12 +301,10 @@ func TestFieldsOfSeveralSightings(t *testing.T) {
 	want.PrimaryURL, want.URLs = page.Details.PrimaryURL, []string{"https://hall.example/1", "https://town.example/9"}
 	want.Instances[0].Occurrences[0].End = &end
 	assert.Same(t, got.Details, want)
-	if got.PublishedAt == nil || !got.PublishedAt.Equal(early) {
-		t.Errorf("published at %v, want the earliest time", got.PublishedAt)
-	}
-	if got.Source != page.Source || got.Standing != happening.FromOwnPage {
-		t.Errorf("it is said to be of %+v, %d", got.Source, got.Standing)
-	}
+	assert.True(t, got.PublishedAt != nil && got.PublishedAt.Equal(early),
+		"published at %v, want the earliest time", got.PublishedAt)
+	assert.True(t, got.Source == page.Source && got.Standing == happening.FromOwnPage,
+		"it is said to be of %+v, %d", got.Source, got.Standing)
 	wantOrigins := []happening.Origin{
 		{Page: "https://hall.example/1", Syntax: "json-ld",
 			Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"}},

@@ -97,13 +97,9 @@ func TestEqualSeesEveryField(t *testing.T) {
 	changed := 0
 	mutations("Details", reflect.ValueOf(&d).Elem(), func(path string) {
 		changed++
-		if d.Equal(filled()) || filled().Equal(d) {
-			t.Errorf("a change of %s goes unseen", path)
-		}
+		assert.True(t, !d.Equal(filled()) && !filled().Equal(d), "a change of %s goes unseen", path)
 	})
-	if !d.Equal(filled()) || changed < 40 {
-		t.Fatalf("%d mutations tried, and after undoing them %+v", changed, d)
-	}
+	must.True(t, d.Equal(filled()) && changed >= 40, "%d mutations tried, and after undoing them %+v", changed, d)
 }
 
 func TestEqual_ignoresNotation(t *testing.T) {
@@ -111,9 +107,7 @@ func TestEqual_ignoresNotation(t *testing.T) {
 	d, o := filled(), filled()
 	o.Instances[0].Occurrences[0].Start = o.Instances[0].Occurrences[0].Start.In(time.FixedZone("", 3600))
 	d.URLs, o.URLs = nil, []string{}
-	if !d.Equal(o) {
-		t.Error("the same instant in another zone, or an empty slice, counts as a change")
-	}
+	assert.True(t, d.Equal(o), "the same instant in another zone, or an empty slice, counts as a change")
 }
 
 func TestDetailsSurviveStorage(t *testing.T) {
@@ -202,9 +196,8 @@ func TestKeepIDs(t *testing.T) {
 				assert.Equal(t, instance.Occurrences[0].ID, happening.DeriveOccurrenceID(want, 0),
 					"occurrence of instance %d does not follow its instance", i)
 			}
-			if again := tt.next.KeepIDs(got, at(5)); !again.Equal(got) {
-				t.Error("observing the same once more is a change")
-			}
+			again := tt.next.KeepIDs(got, at(5))
+			assert.True(t, again.Equal(got), "observing the same once more is a change")
 		})
 	}
 }

@@ -144,12 +144,9 @@ func TestDigest_distinguishesViews(t *testing.T) {
 		return sum
 	}
 	same := digest(evening, block)
-	if !bytes.Equal(same, digest(concert("Concert", 20), block)) {
-		t.Error("one view has two digests")
-	}
-	if bytes.Equal(same, digest(concert("Concert", 21), block)) || bytes.Equal(same, digest(evening, post)) {
-		t.Error("two views have one digest")
-	}
+	assert.True(t, bytes.Equal(same, digest(concert("Concert", 20), block)), "one view has two digests")
+	assert.True(t, !bytes.Equal(same, digest(concert("Concert", 21), block)) && !bytes.Equal(same, digest(evening, post)),
+		"two views have one digest")
 	if listed, err := happening.Digest(evening, block, happening.FromListing); err != nil || bytes.Equal(same, listed) {
 		t.Error("a listing's view has the digest of the page's own", err)
 	}
@@ -204,9 +201,8 @@ func TestOver(t *testing.T) {
 		for _, event := range c.events {
 			state = happening.Aggregate.Evolve(state, event)
 		}
-		if got := state.OverAt(); !got.Equal(c.want) {
-			t.Errorf("%s: over at %v, want %v", name, got, c.want)
-		}
+		got := state.OverAt()
+		assert.True(t, got.Equal(c.want), "%s: over at %v, want %v", name, got, c.want)
 		if state.Over(c.want) || !c.want.IsZero() && !state.Over(c.want.Add(1)) {
 			t.Errorf("%s: over is another", name)
 		}
@@ -214,8 +210,7 @@ func TestOver(t *testing.T) {
 			Observe: happening.Observe{SourceID: source, Details: on(noon.AddDate(1, 0, 0)), At: noon},
 			Before:  c.want.Add(1),
 		}
-		if _, err := happening.Aggregate.Decide(state, again); errors.Is(err, happening.ErrRetired) == c.want.IsZero() {
-			t.Errorf("%s: observed again: %v", name, err)
-		}
+		_, err := happening.Aggregate.Decide(state, again)
+		assert.True(t, errors.Is(err, happening.ErrRetired) != c.want.IsZero(), "%s: observed again: %v", name, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/item"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -82,7 +83,6 @@ func TestFeedbackNeedsItem(t *testing.T) {
 func TestIDDerivation(t *testing.T) {
 	t.Parallel()
 	id := item.ID(feed, event)
-	if id != item.ID(feed, event) || id == item.ID(event, feed) || id == item.ID(feed, site) || id.Version() != 5 {
-		t.Errorf("id %s is not that of the pair alone", id)
-	}
+	assert.True(t, id == item.ID(feed, event) && id != item.ID(event, feed) && id != item.ID(feed, site) &&
+		id.Version() == 5, "id %s is not that of the pair alone", id)
 }

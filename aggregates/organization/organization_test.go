@@ -82,9 +82,8 @@ func TestMaxKeys(t *testing.T) {
 	another := organization.IssueKey{KeyID: "another0", Scopes: both, At: noon}
 	want := &organization.LimitError{Limit: organization.LimitKeys, Most: 1}
 	_, err := organization.Aggregate.Decide(folded(limited...), another)
-	if refused, ok := errors.AsType[*organization.LimitError](err); !ok || *refused != *want {
-		t.Errorf("beyond the limit: %v", err)
-	}
+	refused, ok := errors.AsType[*organization.LimitError](err)
+	assert.True(t, ok && *refused == *want, "beyond the limit: %v", err)
 	another.At = later // the first one has expired
 	aggregatetest.Stream(t, organization.Aggregate).Of(limited...).When(another).Then(organization.KeyIssued(another))
 	aggregatetest.Stream(t, organization.Aggregate).
@@ -94,10 +93,8 @@ func TestMaxKeys(t *testing.T) {
 		"unknown": {"wishes": 3}, "negative": {organization.LimitFeeds: -1},
 		"too many": {organization.LimitFeeds: organization.MaxLimit + 1},
 	} {
-		if _, err := organization.Aggregate.Decide(folded(registered), organization.SetLimits{Limits: limits}); !errors.Is(
-			err, organization.ErrBadLimit) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := organization.Aggregate.Decide(folded(registered), organization.SetLimits{Limits: limits})
+		assert.True(t, errors.Is(err, organization.ErrBadLimit), "%s: %v", name, err)
 	}
 }
 
@@ -186,9 +183,8 @@ func TestRotateKey_hostile(t *testing.T) {
 			At:      noon,
 		}
 		events, err := organization.Aggregate.Decide(state, next)
-		if _, full := errors.AsType[*organization.LimitError](err); full != (i > 0) {
-			t.Fatalf("rotation %d: %v", i, err)
-		}
+		_, full := errors.AsType[*organization.LimitError](err)
+		must.True(t, full == (i > 0), "rotation %d: %v", i, err)
 		for _, e := range events {
 			state, of = organization.Aggregate.Evolve(state, e), next.KeyID
 		}
@@ -210,9 +206,8 @@ func TestKeys_longStream(t *testing.T) { //nolint:paralleltest // it counts allo
 		id, of := fmt.Sprint("key", i+1), fmt.Sprint("key", i)
 		events = append(events, organization.KeyRotated{KeyID: id, Of: of, EndsAt: noon})
 	}
-	if perEvent := testing.AllocsPerRun(1, func() { folded(events...).Keys() }) / rotations; perEvent > 10 {
-		t.Errorf("%v allocations an event", perEvent)
-	}
+	perEvent := testing.AllocsPerRun(1, func() { folded(events...).Keys() }) / rotations
+	assert.True(t, perEvent <= 10, "%v allocations an event", perEvent)
 	before := folded(events[:2]...)
 	one, other := organization.Aggregate.Evolve(before, events[2]), organization.Aggregate.Evolve(before,
 		organization.KeyRevoked{KeyID: "key0"})

@@ -87,10 +87,8 @@ func TestIDDerivation(t *testing.T) {
 	id := source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome")
 	assert.Equal(t, id, source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome"),
 		"the same source has two ids")
-	if id == source.ID(source.TypeSite, "https://example.org/", "", "Europe/Paris") || id == source.ID(source.TypeSitemap,
-		"https://example.org/", "", "Europe/Rome") {
-		t.Error("two sources have one id")
-	}
+	assert.True(t, id != source.ID(source.TypeSite, "https://example.org/", "", "Europe/Paris") &&
+		id != source.ID(source.TypeSitemap, "https://example.org/", "", "Europe/Rome"), "two sources have one id")
 }
 
 // A requested walk is recorded from its beginning to its end, whatever it finds.

@@ -62,9 +62,7 @@ func TestFieldsCopyAllSettings(t *testing.T) {
 		Feeds:      pinned.Feeds,
 	}
 	examples := reflect.ValueOf(whole)
-	if subscription.FieldsAll != 1<<examples.NumField()-1 {
-		t.Errorf("all fields are %b", subscription.FieldsAll)
-	}
+	assert.True(t, subscription.FieldsAll == 1<<examples.NumField()-1, "all fields are %b", subscription.FieldsAll)
 	for i := range examples.NumField() {
 		name, field := examples.Type().Field(i).Name, subscription.Field(1)<<i
 		var none, one subscription.Settings
@@ -111,9 +109,7 @@ func TestValidate(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			err := settings.Validate()
 			invalid, ok := err.(*subscription.InvalidError) //nolint:errorlint // Validate returns it unwrapped
-			if !ok || invalid.Field != field {
-				t.Errorf("error = %v, want one that names %s", err, field)
-			}
+			assert.True(t, ok && invalid.Field == field, "error = %v, want one that names %s", err, field)
 		})
 	}
 }

@@ -39,9 +39,7 @@ func TestSealedLog(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	id := s.destination(s.ok("org", "create", "Town hall")).String()
 	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
-	if sealed.Head == nil || sealed.Head.Size < 3 {
-		t.Fatalf("sealed %+v", sealed)
-	}
+	must.True(t, sealed.Head != nil && sealed.Head.Size >= 3, "sealed %+v", sealed)
 	s.shows("log sealed ", "status")
 	key := seal.KeyText(sealed.Key)
 	s.destination(s.ok("org", "create", "Library"))
@@ -73,19 +71,15 @@ func TestSealedLog(t *testing.T) {
 		}
 		roots[name] = string(report.Last.Root)
 	}
-	if len(roots) != 5 || roots["backup"] != roots["copy"] || roots["copy"] != roots["elsewhere"] ||
-		roots["copy"] != roots["server"] {
-		t.Errorf("%d logs, %q", len(roots), roots)
-	}
+	assert.True(t, len(roots) == 5 && roots["backup"] == roots["copy"] && roots["copy"] == roots["elsewhere"] &&
+		roots["copy"] == roots["server"], "%d logs, %q", len(roots), roots)
 	keyless := []string{"audit", "verify", "--from", at("copy"), "--data-dir", at("none")}
 	fails(t, 2, "--key", keyless...)
 
 	s.ok("audit", "export", id[:13], "--proof", "-o", at("proof"), "--head", at("heads"))
 	s.shows("deleted", "audit", "list", "--kind", "destination", "--thing", id[:13])
 	proof := answer[seal.Verified](t, "audit", "verify", at("proof"), "--key", key, "--head", at("heads"))
-	if len(proof.Faults) > 0 || proof.Events != 4 || proof.Elsewhere != 1 {
-		t.Errorf("export: %+v", proof)
-	}
+	assert.True(t, len(proof.Faults) == 0 && proof.Events == 4 && proof.Elsewhere == 1, "export: %+v", proof)
 	unpinned := []string{"audit", "verify", at("proof"), "--data-dir", at("none"), "--json"}
 	if code, out, errors := runIn(t.Context(), "", unpinned...); code != 2 || !strings.Contains(errors, "--key") ||
 		!strings.Contains(out, `"keyPinned": false`) || !strings.Contains(out, `"asked": "`+id+`"`) {
@@ -152,19 +146,15 @@ func TestExportIsShown(t *testing.T) {
 	want := s.ok("audit", "destination", id.String(), "--at", at)
 	_, got, _ := runIn(t.Context(), "", append(offline, "--at", at)...)
 	picture, report, _ := strings.Cut(got, "\n\n"+id.String())
-	if !strings.HasPrefix(picture, want) || !strings.Contains(want, made.ID.String()[:8]) ||
-		!strings.Contains(want, "SHOWN IN FULL") {
-		t.Errorf("got\n%s\nand %s, want\n%s", picture, report, want)
-	}
+	assert.True(t, strings.HasPrefix(picture, want) && strings.Contains(want, made.ID.String()[:8]) &&
+		strings.Contains(want, "SHOWN IN FULL"), "got\n%s\nand %s, want\n%s", picture, report, want)
 	export := answer[shownExport](t, offline...)
-	if len(export.Contents) != 5 || !strings.Contains(string(export.Contents[0].Data), `"name": "CRM"`) {
-		t.Errorf("%+v", export.Contents)
-	}
+	assert.True(t, len(export.Contents) == 5 && strings.Contains(string(export.Contents[0].Data), `"name": "CRM"`),
+		"%+v", export.Contents)
 	text := must.Get(os.ReadFile(file))(t)
 	doctored := strings.Replace(string(text), "destination.created", "destination.revised", 1)
 	must.OK(t, os.WriteFile(file, []byte(doctored), 0o600))
 	code, got, _ := runIn(t.Context(), "", offline...)
-	if code != 1 || strings.Contains(got, "CRM") || !strings.Contains(got, "it is not in the tree") {
-		t.Errorf("doctored: %d, %s", code, got)
-	}
+	assert.True(t, code == 1 && !strings.Contains(got, "CRM") && strings.Contains(got, "it is not in the tree"),
+		"doctored: %d, %s", code, got)
 }

@@ -45,9 +45,7 @@ func (s shell) liveDestination(org string) uuid.UUID {
 	if err == nil {
 		_, err = s.app.Commands.RotateSecret(s.Context(), caller(org), command.RotateSecret{Destination: created.ID})
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	return created.ID
 }
 
@@ -77,9 +75,8 @@ func TestSettingsAreShown(t *testing.T) {
 	} {
 		out := s.ok(args...)
 		for label, text := range settings.Texts() {
-			if !regexp.MustCompile(`(?m)^` + label + ` +` + regexp.QuoteMeta(text) + `$`).MatchString(out) {
-				t.Errorf("carillon %v does not show %s, %s:\n%s", args, label, text, out)
-			}
+			assert.True(t, regexp.MustCompile(`(?m)^`+label+` +`+regexp.QuoteMeta(text)+`$`).MatchString(out),
+				"carillon %v does not show %s, %s:\n%s", args, label, text, out)
 		}
 	}
 }
@@ -105,9 +102,7 @@ func TestAuditorsDay(t *testing.T) {
 
 	token := s.ok("auditor", "issue", "Court of audit", "--expires-at", "720h")
 	parsed, ok := credential.Parse(credential.AuditorToken, token)
-	if !ok {
-		t.Fatalf("issued %q", token)
-	}
+	must.True(t, ok, "issued %q", token)
 	s.matches(`^`+parsed.ID+` +Court of audit .* valid$`, "auditor", "list")
 	asAuditor := func(args ...string) []string { return append(args, "--admin-token", token) }
 	picture := s.ok(asAuditor("audit", "destination", id)...)
@@ -115,23 +110,18 @@ func TestAuditorsDay(t *testing.T) {
 		assert.Equal(t, strings.Contains(picture, text), true, "the picture lacks %q: %s", text, picture)
 	}
 	var trail adminapi.Audit
-	if err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)),
-		&trail); err != nil || len(trail.Entries) != 4 {
-		t.Fatalf("audit --json: %d entries, %v", len(trail.Entries), err)
-	}
+	err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)), &trail)
+	must.True(t, err == nil && len(trail.Entries) == 4, "audit --json: %d entries, %v", len(trail.Entries), err)
 	if then := s.ok(asAuditor("audit", "destination", id, "--at",
 		trail.Entries[1].At.Format("2006-01-02T15:04:05.999999999Z07:00"))...); !strings.Contains(then,
 		"status        enabled") {
 		t.Errorf("audit --at:\n%s", then)
 	}
-	if code, _, errors := s.run(asAuditor("audit", "destination", id, "--at", "yesterday")...); code != 2 ||
-		!strings.Contains(errors, "how long ago") {
-		t.Errorf("yesterday: %d, %s", code, errors)
-	}
+	code, _, errors := s.run(asAuditor("audit", "destination", id, "--at", "yesterday")...)
+	assert.True(t, code == 2 && strings.Contains(errors, "how long ago"), "yesterday: %d, %s", code, errors)
 	for _, at := range []string{"1d", "2020-01-01", "2020-01-01T12:00:00Z"} {
-		if then := s.ok(asAuditor("audit", "destination", id[:13], "--at", at)...); !strings.Contains(then, "not there yet") {
-			t.Errorf("audit --at %s:\n%s", at, then)
-		}
+		then := s.ok(asAuditor("audit", "destination", id[:13], "--at", at)...)
+		assert.True(t, strings.Contains(then, "not there yet"), "audit --at %s:\n%s", at, then)
 	}
 	s.refused("no destination has or had an id that begins", asAuditor("audit", "destination", "no-such-name")...)
 	s.refused("no destination has or had this id", asAuditor("audit", "destination", uuid.NewString())...)
@@ -149,16 +139,13 @@ func TestAuditIsExported(t *testing.T) {
 	s := open(t)
 	id := s.destination(s.ok("org", "create", "Town hall")).String()
 	lines := s.ok("audit", "destination", id, "--export", "-")
-	if got := strings.Count(lines, "\n") + 1; got != 4 || !strings.HasPrefix(lines, `{"destination":"`+id) {
-		t.Errorf("%d lines:\n%s", got, lines)
-	}
+	got := strings.Count(lines, "\n") + 1
+	assert.True(t, got == 4 && strings.HasPrefix(lines, `{"destination":"`+id), "%d lines:\n%s", got, lines)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "audit.ndjson")
 	assert.Equal(t, s.ok("audit", "destination", id, "--export", file), "exported 4 changes to "+file, "export")
 	data, err := os.ReadFile(file)
-	if err != nil || strings.TrimSpace(string(data)) != lines {
-		t.Errorf("the file differs: %v\n%s", err, data)
-	}
+	assert.True(t, err == nil && strings.TrimSpace(string(data)) == lines, "the file differs: %v\n%s", err, data)
 	// A failed export leaves neither a part nor a wrong file.
 	s.refused("no destination has or had this id", "audit", "destination", uuid.NewString(), "--export",
 		filepath.Join(dir, "none.ndjson"))
@@ -200,9 +187,7 @@ func TestAuditRecordOfTokens(t *testing.T) {
 	s := openWith(t, func(*config.Config) {})
 	id := func(kind credential.Kind, token string) string {
 		parsed, ok := credential.Parse(kind, token)
-		if !ok {
-			t.Fatalf("issued %q", token)
-		}
+		must.True(t, ok, "issued %q", token)
 		return parsed.ID
 	}
 	org := s.ok("org", "create", "Town hall")
@@ -235,9 +220,7 @@ func TestAuditRecordOfTokens(t *testing.T) {
 	} {
 		got := s.ok(strings.Fields(command)...)
 		for line := range strings.Lines(got) {
-			if len([]rune(strings.TrimSpace(line))) > 100 {
-				t.Errorf("%s is wider than 100 columns: %s", command, line)
-			}
+			assert.True(t, len([]rune(strings.TrimSpace(line))) <= 100, "%s is wider than 100 columns: %s", command, line)
 		}
 		got = unwrapped(got)
 		for _, line := range want {

@@ -50,10 +50,8 @@ func (j *installationJourney) at(name string) string { return filepath.Join(j.di
 
 func (j *installationJourney) backup(to string, keys int) {
 	j.Helper()
-	if made := answer[backup.Manifest](j.T, "backup", j.at(to), "--data-dir", j.at("data")); made.Keys != keys ||
-		made.Events == 0 {
-		j.Errorf("backed up %+v, want %d keys", made, keys)
-	}
+	made := answer[backup.Manifest](j.T, "backup", j.at(to), "--data-dir", j.at("data"))
+	assert.True(j, made.Keys == keys && made.Events != 0, "backed up %+v, want %d keys", made, keys)
 }
 
 // masterKey copies the master key of the server into a new directory.
@@ -66,9 +64,7 @@ func (j *installationJourney) masterKey(to string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(j.at(to), config.MasterKeyFile), key, 0o600)
 	}
-	if err != nil {
-		j.Fatal(err)
-	}
+	must.OK(j, err)
 }
 
 func (j *installationJourney) api(method, path, body string, want int) string {
@@ -163,14 +159,10 @@ func (j *installationJourney) hasKey(destination uuid.UUID) bool {
 // A backup that is older than a deletion is not restored if the deletion is known.
 func (j *installationJourney) overARunningServer() {
 	j.Helper()
-	if !j.hasKey(j.later) {
-		j.Fatal("the key store does not have the destination's key")
-	}
+	must.True(j, j.hasKey(j.later), "the key store does not have the destination's key")
 	j.api(http.MethodDelete, hooks+"later", "", http.StatusOK)
 	fails(j.T, 1, "a server runs", "restore", j.at("backup"), "--data-dir", j.at("data"))
-	if j.hasKey(j.later) {
-		j.Error("the key of a deleted destination is back, while a server runs")
-	}
+	assert.True(j, !j.hasKey(j.later), "the key of a deleted destination is back, while a server runs")
 }
 
 // The master key that is there afterwards opens a backup, or it is none.
@@ -186,10 +178,9 @@ func (j *installationJourney) rotated() {
 		}
 		return progress(what)
 	}
-	if _, err := in.Make(j.Context(), j.at("rotated"), time.Now()); err == nil ||
-		!strings.Contains(err.Error(), "was rotated") {
-		j.Errorf("a backup by the key of before is taken for whole: %v", err)
-	}
+	_, err := in.Make(j.Context(), j.at("rotated"), time.Now())
+	assert.True(j, err != nil && strings.Contains(err.Error(), "was rotated"),
+		"a backup by the key of before is taken for whole: %v", err)
 	j.backup("rotated", 2)
 	j.masterKey("other")
 	answer[backup.Manifest](j.T, "restore", j.at("rotated"), "--data-dir", j.at("other"))
@@ -206,9 +197,7 @@ func (j *installationJourney) concurrently() {
 	if err == nil {
 		err = syscall.Flock(int(other.Fd()), syscall.LOCK_EX) //nolint:gosec // a descriptor fits
 	}
-	if err != nil {
-		j.Fatal(err)
-	}
+	must.OK(j, err)
 	fails(j.T, 1, "another backup", args...)
 	if _, err := os.Stat(half); err != nil {
 		j.Error(err)
@@ -232,9 +221,7 @@ func (j *installationJourney) concurrently() {
 			whole++
 		}
 	}
-	if whole != 1 {
-		j.Errorf("%d of 4 say that they made it", whole)
-	}
+	assert.True(j, whole == 1, "%d of 4 say that they made it", whole)
 }
 
 // restored restores the backup on another machine.
@@ -254,10 +241,9 @@ func (j *installationJourney) restored() {
 	}
 	prints(j.T, "", restore...) // again, which changes nothing
 	cfg := settings(j.at("new"), pgtest.URL(j.T))
-	if _, err := app.Open(j.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
-		!strings.Contains(err.Error(), "--after-restore") {
-		j.Errorf("it would send what was sent since: %v", err)
-	}
+	_, err := app.Open(j.Context(), cfg, slog.New(slog.DiscardHandler))
+	assert.True(j, err != nil && strings.Contains(err.Error(), "--after-restore"),
+		"it would send what was sent since: %v", err)
 	cfg.AfterRestore = true
 	j.serving = serve(j.T, cfg)
 	if got := j.api(http.MethodGet, hooks+"crm/secrets", "", http.StatusOK); got != j.secrets {
@@ -281,16 +267,12 @@ func (j *installationJourney) restored() {
 func (j *installationJourney) withoutItsKey(says string) {
 	j.Helper()
 	keys, err := custody.InDir(j.at("new/keys")).Read(j.Context())
-	if err != nil || len(keys) != 3 {
-		j.Fatalf("%d keys, %v", len(keys), err)
-	}
+	must.True(j, err == nil && len(keys) == 3, "%d keys, %v", len(keys), err)
 	for owner := range keys {
 		if owner != j.crm && owner != j.later {
 			err = os.Remove(j.at("new/keys/" + owner.String()))
 		}
 	}
-	if err != nil {
-		j.Fatal(err)
-	}
+	must.OK(j, err)
 	fails(j.T, 1, says, "backup", j.at("another"), "--data-dir", j.at("new"))
 }

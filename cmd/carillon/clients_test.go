@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -130,9 +131,8 @@ func TestGeneratedClientsWork(t *testing.T) {
 	}
 	golang := func(args ...string) {
 		t.Helper()
-		if said, err := run("go", args...); err != nil {
-			t.Fatalf("go %q: %v\n%.4000s", args, err, said)
-		}
+		said, err := run("go", args...)
+		must.True(t, err == nil, "go %q: %v\n%.4000s", args, err, said)
 	}
 	write := func(name, content string) {
 		t.Helper()
@@ -158,7 +158,5 @@ func TestGeneratedClientsWork(t *testing.T) {
 	const want = "\nmade Concerts\nfiltered true true true\norganizations true\nmade Talks\nfiltered true\norganizations true\n"
 	said, err := run(filepath.Join(dir, "clients"), "http://"+s.app.APIAddr().String(), s.key,
 		"http://"+s.app.AdminAddr().String(), token)
-	if err != nil || said != want {
-		t.Errorf("%v, %s", err, said)
-	}
+	assert.True(t, err == nil && said == want, "%v, %s", err, said)
 }

@@ -56,19 +56,14 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 	code, out, failed := runIn(t.Context(), "", "data", "remove", data)
 	for _, want := range []string{"would remove " + data, "would remove " + home, "THE MASTER KEY", "THE DATA KEYS",
 		"THE KEY STORE", "THE EVENTS"} {
-		if code != 1 || !strings.Contains(out, want) || !strings.Contains(failed, "--yes") {
-			t.Errorf("without --yes: exit %d, %s\n%s; want %q", code, failed, out, want)
-		}
+		assert.True(t, code == 1 && strings.Contains(out, want) && strings.Contains(failed, "--yes"),
+			"without --yes: exit %d, %s\n%s; want %q", code, failed, out, want)
 	}
 	assert.Equal(t, strings.Contains(out, "hunter2"), false, "it shows a secret: %s", out)
 	fails(t, 1, "in use by the data directory "+data, "data", "remove", home, "--yes")
-	if gone(data) || gone(home) {
-		t.Fatal("it was removed")
-	}
+	must.True(t, !gone(data) && !gone(home), "it was removed")
 	prints(t, `"removed": true`, "data", "remove", data, "--yes", "--json")
-	if !gone(data) || !gone(home) || gone(base) {
-		t.Error("it was not removed")
-	}
+	assert.True(t, gone(data) && gone(home) && !gone(base), "it was not removed")
 }
 
 // TestClustersLeftBehindAreNamedAndRemoved: data list names them; a directory that is none of a server's is left
@@ -87,17 +82,14 @@ func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 	must.OK(t, os.Mkdir(filepath.Join(copied, "postgres"), 0o700))
 	must.OK(t, os.Symlink(home, filepath.Join(copied, "postgres", "cluster-home")))
 	prints(t, "", "data", "remove", copied, "--yes")
-	if !gone(copied) || gone(home) {
-		t.Error("a copy is there, or its cluster is gone")
-	}
+	assert.True(t, gone(copied) && !gone(home), "a copy is there, or its cluster is gone")
 	must.OK(t, os.RemoveAll(data))
 	if got := lines(); !strings.Contains(got, leftBehind) || !strings.Contains(got, "carillon data remove "+home) {
 		t.Errorf("named as %s", got)
 	}
-	if code, out, failed := runIn(t.Context(), "", "data", "remove", home); code != 1 ||
-		!strings.Contains(out, "THE DATA KEYS") || gone(home) {
-		t.Errorf("without --yes: exit %d, %s\n%s", code, failed, out)
-	}
+	code, out, failed := runIn(t.Context(), "", "data", "remove", home)
+	assert.True(t, code == 1 && strings.Contains(out, "THE DATA KEYS") && !gone(home),
+		"without --yes: exit %d, %s\n%s", code, failed, out)
 	prints(t, "", "data", "remove", home, "--yes")
 	if got := lines(); !gone(home) || got != "no clusters outside data directories\n" {
 		t.Errorf("named as %s", got)
@@ -140,9 +132,7 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	ask(t, key, http.MethodDelete, url+hooks+"gone", "", http.StatusOK)
 	want := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK)
 	made := answer[backup.Manifest](t, append([]string{"backup", at("backup")}, old...)...)
-	if made.Keys != 2 || made.Events == 0 {
-		t.Errorf("backed up %+v", made)
-	}
+	assert.True(t, made.Keys == 2 && made.Events != 0, "backed up %+v", made)
 	stop()
 
 	fresh, database, change := elsewhere("new")
@@ -153,9 +143,8 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	}
 	must.OK(t, err)
 	restored := answer[backup.Manifest](t, append([]string{"restore", at("backup")}, fresh...)...)
-	if restored.Keys != made.Keys || restored.Events != made.Events || restored.Streams != made.Streams {
-		t.Errorf("restored %+v of %+v", restored, made)
-	}
+	assert.True(t, restored.Keys == made.Keys && restored.Events == made.Events && restored.Streams == made.Streams,
+		"restored %+v of %+v", restored, made)
 	url, key, stop = server(t, at("new"), database, change, func(cfg *config.Config) { cfg.AfterRestore = true })
 	defer stop()
 	assert.Equal(t, ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK), want, "the secrets")

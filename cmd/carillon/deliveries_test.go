@@ -23,9 +23,7 @@ import (
 func (s shell) asked(args ...string) string {
 	s.Helper()
 	code, out, errors := runIn(s.Context(), "", append(args, s.api()...)...)
-	if code != 0 || errors != "" {
-		s.Fatalf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-	}
+	must.True(s, code == 0 && errors == "", "carillon %v: exit %d\n%s%s", args, code, out, errors)
 	return out
 }
 
@@ -33,9 +31,7 @@ func (s shell) asked(args ...string) string {
 func (s shell) has(out string, texts ...string) {
 	s.Helper()
 	for _, text := range texts {
-		if !strings.Contains(out, text) {
-			s.Errorf("%q is not in\n%s", text, out)
-		}
+		assert.True(s, strings.Contains(out, text), "%q is not in\n%s", text, out)
 	}
 }
 
@@ -47,18 +43,14 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	subject := uuid.NewString()
 	s.ok("trigger", "research.status.changed", "--subject", subject)
 	heard := l.next(subject)
-	if !heard.Verified {
-		t.Fatalf("heard %+v", heard)
-	}
+	must.True(t, heard.Verified, "heard %+v", heard)
 	s.has(s.asked("destinations"), "EXTERNAL ID", "enabled")
 	apitest.Eventually(t, "the event is listed", func() bool {
 		return strings.Contains(s.asked("events", "--subject", subject), subject)
 	})
 	var events httpapi.Stretch[query.PublishedEvent]
 	must.OK(t, json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events))
-	if len(events.Items) != 1 || *events.Items[0].Subject != subject {
-		t.Fatalf("events = %+v", events)
-	}
+	must.True(t, len(events.Items) == 1 && *events.Items[0].Subject == subject, "events = %+v", events)
 	event := events.Items[0].ID.String()
 	s.has(s.asked("events", "--subject", subject), "SUBJECT", event)
 	own := func(flags ...string) []string { // listeners of other tests may get the event, too
@@ -70,9 +62,8 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	var deliveries httpapi.Stretch[query.Delivery]
 	must.OK(t, json.Unmarshal([]byte(s.asked(own("--json")...)), &deliveries))
 	delivery := heard.ID
-	if len(deliveries.Items) != 1 || deliveries.Items[0].ID.String() != delivery {
-		t.Fatalf("deliveries = %+v, want %s", deliveries, delivery)
-	}
+	must.True(t, len(deliveries.Items) == 1 && deliveries.Items[0].ID.String() == delivery,
+		"deliveries = %+v, want %s", deliveries, delivery)
 	s.has(s.asked("destination", "show", l.id), "url", "consecutive failures")
 	s.has(s.asked("events", "show", event), "DESTINATION", delivery, "succeeded", "sequence")
 	s.has(s.asked("delivery", "show", delivery), "✓ 1", " ms", subject)
@@ -93,9 +84,8 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 		"event not found":       {"events", "show", uuid.NewString()},
 	} {
 		code, out, errors := runIn(t.Context(), "", append(args, s.api()...)...)
-		if code != 1 || out != "" || !strings.Contains(errors, text) {
-			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-		}
+		assert.True(t, code == 1 && out == "" && strings.Contains(errors, text),
+			"carillon %v: exit %d\n%s%s", args, code, out, errors)
 	}
 }
 
@@ -122,14 +112,12 @@ func TestOperatorsLookForDeliveries(t *testing.T) {
 		})
 	}
 	for _, args := range [][]string{{"destinations"}, {"events", "--subject", subject}, {"deliveries"}} {
-		if code, out, errors := asOperator(args...); code != 0 || !strings.Contains(out, "ID") {
-			t.Errorf("carillon %v: exit %d %s%s", args, code, out, errors)
-		}
+		code, out, errors := asOperator(args...)
+		assert.True(t, code == 0 && strings.Contains(out, "ID"), "carillon %v: exit %d %s%s", args, code, out, errors)
 	}
 	code, _, errors := runIn(t.Context(), "", append([]string{"deliveries", "--org", uuid.NewString()}, s.server...)...)
-	if code != 1 || !strings.Contains(errors, "organization not found") {
-		t.Errorf("an unknown organization: exit %d %s", code, errors)
-	}
+	assert.True(t, code == 1 && strings.Contains(errors, "organization not found"),
+		"an unknown organization: exit %d %s", code, errors)
 }
 
 func TestEventsTail(t *testing.T) {

@@ -97,9 +97,7 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 func (s shell) decided(ctx context.Context, id uuid.UUID, do delivery.Command) {
 	s.Helper()
 	done, err := delivery.Aggregate.Execute(ctx, s.app.Commands.Store, id, do, delivery.Options{})
-	if err != nil || len(done.Events) != 1 {
-		s.Fatalf("%d events, %v", len(done.Events), err)
-	}
+	must.True(s, err == nil && len(done.Events) == 1, "%d events, %v", len(done.Events), err)
 	s.app.Progress.Await(ctx, done.Position, deliveries.ReadModel.Name)
 }
 
@@ -124,9 +122,7 @@ func (s shell) visitor(ctx context.Context) func(address string) string {
 		}
 		page := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody))(s)
 		status, text := apitest.Ask(s, browser, page)
-		if status != http.StatusOK {
-			s.Fatalf("%s: %d %s", address, status, text)
-		}
+		must.True(s, status == http.StatusOK, "%s: %d %s", address, status, text)
 		return text
 	}
 }
@@ -148,9 +144,8 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 	for _, n := range detail.Deliveries {
 		parts += n
 	}
-	if parts != len(all) || detail.Recipients.Total != len(all) {
-		t.Errorf("%d deliveries of %d destinations: %+v", parts, len(all), detail)
-	}
+	assert.True(t, parts == len(all) && detail.Recipients.Total == len(all),
+		"%d deliveries of %d destinations: %+v", parts, len(all), detail)
 	for state, id := range all {
 		words := string(state)
 		pill := fmt.Sprintf(`<span class="status %s">%[1]s</span>`, state)
@@ -200,9 +195,8 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 			}
 			var n int
 			count := "SELECT sum(" + words + ") FROM analytics." + view
-			if err := s.app.Queries.Pool.QueryRow(t.Context(), count).Scan(&n); err != nil || n != 1 {
-				t.Errorf("%s: analytics.%s has %d, %v", state, view, n, err)
-			}
+			err := s.app.Queries.Pool.QueryRow(t.Context(), count).Scan(&n)
+			assert.True(t, err == nil && n == 1, "%s: analytics.%s has %d, %v", state, view, n, err)
 		}
 	}
 	for command, state := range map[string]deliverystate.State{

@@ -55,9 +55,8 @@ func TestDemoOnServerWithTLS(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "signature verified") || strings.Contains(out, "No development server") {
 		t.Errorf("the line that the server prints to paste, carillon %v: exit %d\n%s%s", args, code, out, errors)
 	}
-	if !strings.Contains(out, "/console/enter?token=") || strings.Contains(out, "could not be put away") {
-		t.Errorf("its end:\n%s", out)
-	}
+	assert.True(t, strings.Contains(out, "/console/enter?token=") && !strings.Contains(out, "could not be put away"),
+		"its end:\n%s", out)
 	args[len(args)-1] = selfSigned(t)
 	fails(t, 1, "another certificate", args...)
 	fails(t, 1, "CARILLON_TLS_CERT", args[:len(args)-2]...)
@@ -73,9 +72,8 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 		return runIn(t.Context(), "", append(append([]string{"dev", "certificate"}, args...), files...)...)
 	}
 	for range 2 { // the second replaces the first
-		if code, out, errors := certify("localhost", "127.0.0.1"); code != 0 || !strings.Contains(out, cert) {
-			t.Fatalf("exit %d\n%s%s", code, out, errors)
-		}
+		code, out, errors := certify("localhost", "127.0.0.1")
+		must.True(t, code == 0 && strings.Contains(out, cert), "exit %d\n%s%s", code, out, errors)
 	}
 	pair := must.Get(tls.LoadX509KeyPair(cert, key))(t)
 	receiver := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -24,10 +24,8 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("exit %d, %v\n%s%s", code, err, out, complaint)
 	}
 	code, out, complaint = runIn(t.Context(), "", "doctor", "--data-dir", dir, "--backup", dir)
-	if code != 1 || !strings.Contains(out, "holds no whole backup") || complaint == "" ||
-		!strings.Contains(out, `→ make one: "carillon backup`) {
-		t.Errorf("exit %d\n%s%s", code, out, complaint)
-	}
+	assert.True(t, code == 1 && strings.Contains(out, "holds no whole backup") && complaint != "" &&
+		strings.Contains(out, `→ make one: "carillon backup`), "exit %d\n%s%s", code, out, complaint)
 }
 
 // TestConfigShow: each value has its source, and no secret shows.
@@ -52,9 +50,7 @@ func TestConfigShow(t *testing.T) {
 		}
 		delete(want, s.Flag)
 	}
-	if len(want) > 0 {
-		t.Errorf("not shown: %v", want)
-	}
+	assert.True(t, len(want) == 0, "not shown: %v", want)
 }
 
 // The secrets that compose.yaml has no default for are made once, and a server takes them.

@@ -27,9 +27,7 @@ func TestDrill(t *testing.T) {
 	_, drill, found := strings.Cut(string(page),
 		"To restore everything on a new machine (try this before you need it):\n\n```sh\n")
 	drill, _, ended := strings.Cut(drill, "```")
-	if !found || !ended {
-		t.Fatal("the page has no drill")
-	}
+	must.True(t, found && ended, "the page has no drill")
 	places := map[string]string{}
 	for _, name := range []string{"BACKUP", "DATA", "SAFE", "NEW"} {
 		places[name] = filepath.Join(dir, strings.ToLower(name))
@@ -47,9 +45,8 @@ func TestDrill(t *testing.T) {
 		switch {
 		case words[0] != "carillon":
 			//nolint:gosec // the page's words
-			if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v: %s", line, err, out)
-			}
+			out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+			must.True(t, err == nil, "%s: %v: %s", line, err, out)
 		case words[1] == "serve" && slices.Contains(words, "--after-restore"):
 			stop() // the old machine is gone
 			restored, key, _ = server(t, words[3], pgtest.URL(t),
@@ -64,9 +61,8 @@ func TestDrill(t *testing.T) {
 			end()
 			starts++
 		default:
-			if code, _, errors := runIn(t.Context(), "", words[1:]...); code != 0 {
-				t.Fatalf("%s: %s", line, errors)
-			}
+			code, _, errors := runIn(t.Context(), "", words[1:]...)
+			must.True(t, code == 0, "%s: %s", line, errors)
 		}
 	}
 	assert.Equal(t, starts, 2, "the drill starts a restored server … times: once to look at it, once to take over")
@@ -104,9 +100,8 @@ func TestChecksumsAreSigned(t *testing.T) {
 		t.Errorf("before there is a public key: %v, %s", err, said)
 	}
 	for _, target := range []string{"signing-key", "sign"} {
-		if said, err := making(target, secret); err != nil || strings.Contains(said, "a password") {
-			t.Fatalf("%s: %v, %s", target, err, said)
-		}
+		said, err := making(target, secret)
+		must.True(t, err == nil && !strings.Contains(said, "a password"), "%s: %v, %s", target, err, said)
 	}
 	assert.Equal(t, must.Get(os.Stat(secret))(t).Mode().Perm(), 0o600, "the secret key's file")
 	if said, err := verify(); err != nil || !strings.Contains(said, "carillon ") {
@@ -120,9 +115,8 @@ func TestChecksumsAreSigned(t *testing.T) {
 		t.Fatal(err, said)
 	}
 	said, err := making("sign", other)
-	if _, statErr := os.Stat(sums + ".minisig"); err == nil || !os.IsNotExist(statErr) {
-		t.Errorf("another key signs: %v, %v, %s", err, statErr, said)
-	}
+	_, statErr := os.Stat(sums + ".minisig")
+	assert.True(t, err != nil && os.IsNotExist(statErr), "another key signs: %v, %v, %s", err, statErr, said)
 }
 
 // The read model of sources is late: its earlier state is not shown as the result of the visit.

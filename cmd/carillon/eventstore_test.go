@@ -184,9 +184,8 @@ func TestRepairOfADamagedLog(t *testing.T) {
 	for _, task := range [][]string{{"verify"}, {"repair"}, {"run", "--addr", "127.0.0.1:0"}} {
 		args := append(append([]string{"eventstore"}, task...), "--data", damaged)
 		code, out, errors := runIn(t.Context(), "", args...)
-		if code == 0 || !strings.Contains(errors, "--accept-loss") {
-			t.Errorf("%s: exit code %d: %s%s", task, code, out, errors)
-		}
+		assert.True(t, code != 0 && strings.Contains(errors, "--accept-loss"),
+			"%s: exit code %d: %s%s", task, code, out, errors)
 		if task[0] == "repair" && (!strings.Contains(out, "lost: thing-") || !strings.Contains(out, "is damaged at byte")) {
 			t.Errorf("it doesn't list what is lost: %s", out)
 		}

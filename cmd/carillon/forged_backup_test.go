@@ -21,6 +21,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -63,14 +64,10 @@ func TestHostileForgedBackup(t *testing.T) {
 			tt.forge(t, from)
 			code, _, text := runIn(t.Context(), "", "restore", from, "--data-dir", to)
 			if tt.refuse == "" {
-				if code != 0 {
-					t.Fatal(text)
-				}
+				must.True(t, code == 0, "%v", text)
 				return
 			}
-			if code != 1 || !strings.Contains(text, tt.refuse) {
-				t.Fatalf("%d, %s, want %q", code, text, tt.refuse)
-			}
+			must.True(t, code == 1 && strings.Contains(text, tt.refuse), "%d, %s, want %q", code, text, tt.refuse)
 			cfg := config.Config{DataDir: to, AfterRestore: true, Roles: []string{config.RoleAPI}}
 			if _, err := os.Stat(filepath.Join(to, "eventstore")); err == nil {
 				if _, err := cfg.CheckRestored(); err == nil || !strings.Contains(err.Error(), "was not finished") {
@@ -97,10 +94,8 @@ func TestHostileUnsignedBackup(t *testing.T) {
 	must.OK(t, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")), 0o600))
 	must.OK(t, os.RemoveAll(at("data/eventstore")))
 	read := answer[backup.Manifest](t, "restore", at("backup"), "--data-dir", at("data"), "--accept-unsigned")
-	if read.Events != made.Events || read.Keys != 0 || read.Signed() || read.Dir != at("backup") ||
-		!read.MadeAt.IsZero() {
-		t.Errorf("restored %+v, and the backup had %+v", read, made)
-	}
+	assert.True(t, read.Events == made.Events && read.Keys == 0 && !read.Signed() && read.Dir == at("backup") &&
+		read.MadeAt.IsZero(), "restored %+v, and the backup had %+v", read, made)
 }
 
 // change replaces text of a backup's file, which must have it.
@@ -109,9 +104,7 @@ func change(name, from, to string) func(*testing.T, string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		text, err := os.ReadFile(path) //nolint:gosec // the test's own
-		if err != nil || !strings.Contains(string(text), from) {
-			t.Fatalf("%s has no %s: %v", name, from, err)
-		}
+		must.True(t, err == nil && strings.Contains(string(text), from), "%s has no %s: %v", name, from, err)
 		must.OK(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 	}
 }

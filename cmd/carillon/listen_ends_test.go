@@ -40,13 +40,11 @@ func TestListenEndsWithItsDestination(t *testing.T) {
 	} {
 		l := s.listen(how.mode)
 		s.send(how.method, "/events/destinations/"+l.id, how.body, http.StatusOK)
-		if code, notes := l.ended(); code != 1 || !strings.Contains(notes, how.says) {
-			t.Errorf("%+v: exit %d\n%s", how, code, notes)
-		}
+		code, notes := l.ended()
+		assert.True(t, code == 1 && strings.Contains(notes, how.says), "%+v: exit %d\n%s", how, code, notes)
 	}
-	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
-		t.Errorf("left: %s", now)
-	}
+	now := s.destinations()
+	assert.True(t, !strings.Contains(now, `"carillon listen"`), "left: %s", now)
 }
 
 // TestListenEnablesItsDestination: failures of the program that webhooks go on to don't make the listener deaf.
@@ -69,9 +67,8 @@ func (s shell) listenThroughDisabling(mode string) {
 	})
 	s.ok("trigger", "news.item.added", "--subject", subject)
 	l.next(subject)
-	if code, notes := l.stop(); code != 0 {
-		s.Errorf("%s: exit %d\n%s", mode, code, notes)
-	}
+	code, notes := l.stop()
+	assert.True(s, code == 0, "%s: exit %d\n%s", mode, code, notes)
 }
 
 // TestListenEndsWithoutKey: a listener without a stream would not learn that its destination is gone.
@@ -85,9 +82,8 @@ func TestListenEndsWithoutKey(t *testing.T) {
 			json.MatchCaseInsensitiveNames(true)))
 		l := s.listen(mode, "--key", key.Key)
 		s.ok("key", "revoke", org, key.ID)
-		if code, notes := l.ended(); code != 1 || !strings.Contains(notes, "key") {
-			t.Errorf("%s: exit %d\n%s", mode, code, notes)
-		}
+		code, notes := l.ended()
+		assert.True(t, code == 1 && strings.Contains(notes, "key"), "%s: exit %d\n%s", mode, code, notes)
 	}
 }
 
@@ -104,9 +100,8 @@ func TestListenOutlivesTheServer(t *testing.T) {
 		subject := uuid.NewString()
 		shell{T: t, app: second.app, server: second.flags}.ok("trigger", "news.item.added", "--subject", subject)
 		l.next(subject)
-		if code, notes := l.stop(); code != 0 {
-			t.Errorf("%s: exit %d\n%s", mode, code, notes)
-		}
+		code, notes := l.stop()
+		assert.True(t, code == 0, "%s: exit %d\n%s", mode, code, notes)
 	}
 }
 
@@ -209,9 +204,8 @@ func TestListenPassesAnyAnswerBack(t *testing.T) {
 			strings.Contains(detail, `set-cookie: [masked]\nset-cookie: [masked]\n`)
 	})
 	_, notes := l.stop()
-	if hint := " answered 401. The signature is by whsec_…"; !strings.Contains(notes, hint) {
-		t.Errorf("%q is not in\n%s", hint, notes)
-	}
+	hint := " answered 401. The signature is by whsec_…"
+	assert.True(t, strings.Contains(notes, hint), "%q is not in\n%s", hint, notes)
 }
 
 // TestListenSecretStays: a program that verifies is started once, whatever the listener takes webhooks from.
@@ -219,9 +213,8 @@ func TestListenSecretStays(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	secret := s.listenSecret()
-	if l := s.listen("--stream"); !strings.Contains(l.beginning, secret+"\n") {
-		t.Errorf("%s is not in\n%s", secret, l.beginning)
-	}
+	l := s.listen("--stream")
+	assert.True(t, strings.Contains(l.beginning, secret+"\n"), "%s is not in\n%s", secret, l.beginning)
 	elsewhere := func(key string) string {
 		_, out, _ := runIn(t.Context(), "", "listen", "--print-secret", "--http-addr", "https://carillon.example",
 			"--key", key)

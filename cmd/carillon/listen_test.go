@@ -92,9 +92,8 @@ func (s shell) listen(args ...string) listening {
 		} `json:"data"`
 	}
 	shown := s.ask(http.MethodGet, "/events/destinations/"+name, http.StatusOK)
-	if err := json.Unmarshal([]byte(shown), &taken); err != nil || taken.Data.ID == "" {
-		s.Fatalf("the destination is %s: %v", shown, err)
-	}
+	err := json.Unmarshal([]byte(shown), &taken)
+	must.True(s, err == nil && taken.Data.ID != "", "the destination is %s: %v", shown, err)
 	return listening{s, bufio.NewScanner(out), beginning, taken.Data.ID, said, stop, ended}
 }
 
@@ -102,9 +101,7 @@ func (s shell) listen(args ...string) listening {
 func (s shell) listenSecret() string {
 	s.Helper()
 	code, out, errors := runIn(s.Context(), "", append([]string{"listen", "--print-secret"}, s.api()...)...)
-	if code != 0 || !strings.HasPrefix(out, "whsec_") {
-		s.Fatalf("--print-secret: exit %d\n%s%s", code, out, errors)
-	}
+	must.True(s, code == 0 && strings.HasPrefix(out, "whsec_"), "--print-secret: exit %d\n%s%s", code, out, errors)
 	return strings.TrimSpace(out)
 }
 
@@ -204,9 +201,8 @@ func TestListenForwardsByteForByte(t *testing.T) {
 		s.ok("trigger", "news.item.added", "--subject", subject, "--data", `{"title":"Grüße <&>"}`)
 		refused := l.next(subject)
 		_, passed := to.got(refused.ID)
-		if passed || !refused.Verified || refused.Answered != http.StatusInternalServerError {
-			t.Errorf("the first: %+v", refused)
-		}
+		assert.True(t, !passed && refused.Verified && refused.Answered == http.StatusInternalServerError,
+			"the first: %+v", refused)
 		s.ask(http.MethodPost, "/events/deliveries/"+refused.ID+"/replay", http.StatusAccepted)
 		got := l.next(subject)
 		forwarded, found := to.got(got.ID)
@@ -220,9 +216,8 @@ func TestListenForwardsByteForByte(t *testing.T) {
 			detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
 			return strings.Contains(detail, `"responseBody":"taken"`) && strings.Contains(detail, `"responseStatus":500`)
 		})
-		if code, notes := l.stop(); code != 0 || !strings.Contains(notes, s.listenSecret()+"\n") {
-			t.Errorf("after Ctrl-C: exit %d %s", code, notes)
-		}
+		code, notes := l.stop()
+		assert.True(t, code == 0 && strings.Contains(notes, s.listenSecret()+"\n"), "after Ctrl-C: exit %d %s", code, notes)
 		s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusNotFound)
 	}
 }
@@ -240,9 +235,8 @@ func TestListenExampleFindsServer(t *testing.T) {
 	command, _, _ = strings.Cut(command, "\n")
 	subject := uuid.NewString()
 	args := append([]string{"trigger", "--subject", subject}, strings.Fields(command)...)
-	if code, _, errors := runIn(t.Context(), "", args...); code != 0 {
-		t.Fatalf("carillon %v: exit %d %s\n%s", args, code, errors, l.beginning)
-	}
+	code, _, errors := runIn(t.Context(), "", args...)
+	must.True(t, code == 0, "carillon %v: exit %d %s\n%s", args, code, errors, l.beginning)
 	assert.Equal(t, l.next(subject).Type, "news.item.added", "heard")
 	l.stop()
 	dir := t.TempDir()
@@ -254,9 +248,8 @@ func TestListenExampleFindsServer(t *testing.T) {
 	}
 	const local = "127.0.0.1:8080"
 	assert.Equal(t, at(local, ""), "carillon trigger news.item.added --data-dir "+dir, "at the default address")
-	if got := at("localhost:9090", ""); !strings.HasSuffix(got, " --admin-addr HOST:PORT") {
-		t.Errorf("at another address: %s", got)
-	}
+	got := at("localhost:9090", "")
+	assert.True(t, strings.HasSuffix(got, " --admin-addr HOST:PORT"), "at another address: %s", got)
 	for address, key := range map[string]string{local: "ck_of_others", "https://carillon.example": "ck_of_developers"} {
 		assert.Equal(t, at(address, key), "", "at %s with %s", address, key)
 	}
@@ -270,9 +263,7 @@ func TestListenRefusesFirstAttempts(t *testing.T) {
 	subject := uuid.NewString()
 	s.ok("trigger", "news.item.added", "--subject", subject)
 	got := l.next(subject)
-	if got.Answered != http.StatusServiceUnavailable || got.By != "--fail" {
-		t.Errorf("the first: %+v", got)
-	}
+	assert.True(t, got.Answered == http.StatusServiceUnavailable && got.By == "--fail", "the first: %+v", got)
 	if again := l.next(subject); again.Answered != http.StatusNoContent || again.ID != got.ID || !again.Verified {
 		t.Errorf("the second: %+v", again)
 	}

@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -153,9 +154,7 @@ func runIn(ctx context.Context, in string, args ...string) (code int, out, error
 func (s shell) ok(args ...string) string {
 	s.Helper()
 	code, out, errors := s.run(args...)
-	if code != 0 || errors != "" {
-		s.Fatalf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-	}
+	must.True(s, code == 0 && errors == "", "carillon %v: exit %d\n%s%s", args, code, out, errors)
 	return strings.TrimSpace(out)
 }
 
@@ -168,18 +167,16 @@ func (s shell) shows(text string, args ...string) {
 // matches is shows with a regular expression of lines.
 func (s shell) matches(pattern string, args ...string) {
 	s.Helper()
-	if out := s.ok(args...); !regexp.MustCompile("(?m)" + pattern).MatchString(out) {
-		s.Errorf("carillon %v has no %s:\n%s", args, pattern, out)
-	}
+	out := s.ok(args...)
+	assert.True(s, regexp.MustCompile("(?m)"+pattern).MatchString(out), "carillon %v has no %s:\n%s", args, pattern, out)
 }
 
 // prints runs a command line, without the flags of a server, that must succeed and print a text.
 func prints(t *testing.T, text string, args ...string) (out string) {
 	t.Helper()
 	code, out, said := runIn(t.Context(), "", args...)
-	if code != 0 || !strings.Contains(out, text) {
-		t.Fatalf("carillon %v: exit %d\n%s%s\nwant 0 and %q", args, code, out, said, text)
-	}
+	must.True(t, code == 0 && strings.Contains(out, text),
+		"carillon %v: exit %d\n%s%s\nwant 0 and %q", args, code, out, said, text)
 	return out
 }
 
@@ -195,9 +192,8 @@ func fails(t *testing.T, code int, text string, args ...string) {
 func (s shell) refused(text string, args ...string) {
 	s.Helper()
 	code, out, errors := s.run(args...)
-	if code != 1 || !strings.Contains(errors, text) || out != "" {
-		s.Errorf("carillon %v: exit %d\n%s%s\nwant 1 and %q", args, code, out, errors, text)
-	}
+	assert.True(s, code == 1 && strings.Contains(errors, text) && out == "",
+		"carillon %v: exit %d\n%s%s\nwant 1 and %q", args, code, out, errors, text)
 }
 
 // server runs a server on a directory that collects nothing, and returns the address of its API, its key, and what

@@ -57,10 +57,9 @@ func TestMistakesNameTheVariable(t *testing.T) {
 		"--count must be 1 to":         {"trigger", "news.item.added", "--count", "0"},
 	} {
 		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 2 || out != "" || !strings.HasPrefix(errors, "carillon: ") || !strings.Contains(errors, text) ||
-			!strings.HasSuffix(errors, " --help\"\n") || strings.Contains(errors, "hunter2") {
-			t.Errorf("carillon %v: exit %d\n%s%s\nwant 2 and %q", args, code, out, errors, text)
-		}
+		assert.True(t, code == 2 && out == "" && strings.HasPrefix(errors, "carillon: ") && strings.Contains(errors, text) &&
+			strings.HasSuffix(errors, " --help\"\n") && !strings.Contains(errors, "hunter2"),
+			"carillon %v: exit %d\n%s%s\nwant 2 and %q", args, code, out, errors, text)
 	}
 }
 
@@ -127,9 +126,8 @@ func TestTriggerPublishesExamples(t *testing.T) {
 	}
 	_, command, _ := strings.Cut(s.ok("trigger", "research.status.changed"), "carillon ")
 	args := strings.Fields(command)
-	if list := s.asked("events", "list", "--type", "research.*"); len(args) < 3 || !strings.Contains(list, args[2]) {
-		t.Fatalf("%q is not at once in\n%s", command, list)
-	}
+	list := s.asked("events", "list", "--type", "research.*")
+	must.True(t, len(args) >= 3 && strings.Contains(list, args[2]), "%q is not at once in\n%s", command, list)
 	s.has(s.asked(args[:3]...), "research.status.changed", "example/1")
 	s.refused("the types are news.item.added", "trigger", "news.item")
 	s.refused("data/status", "trigger", "factcheck.status.changed", "--data", `{"status":"done"}`)
@@ -157,9 +155,8 @@ func TestReasonFlagIsSent(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", args, code, errors.String())
 		}
 	}
-	if want := slices.Repeat([]string{"ticket 7"}, len(commands)); !slices.Equal(got, want) {
-		t.Errorf("the server got %q", got)
-	}
+	want := slices.Repeat([]string{"ticket 7"}, len(commands))
+	assert.True(t, slices.Equal(got, want), "the server got %q", got)
 }
 
 func TestVersionNamesCommitAndDate(t *testing.T) {
@@ -183,9 +180,8 @@ func TestHelp(t *testing.T) {
 		{"auditor", "issue", "--help"}, {"status", "--help"}, {"demo", "--help"}, {"version"},
 	} {
 		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 0 || out == "" || errors != "" || strings.Contains(out, "%!") || strings.Contains(out, "${") {
-			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-		}
+		assert.True(t, code == 0 && out != "" && errors == "" && !strings.Contains(out, "%!") && !strings.Contains(out, "${"),
+			"carillon %v: exit %d\n%s%s", args, code, out, errors)
 	}
 }
 
@@ -202,7 +198,6 @@ func TestErrorsShowNoEscapes(t *testing.T) {
 	}
 	complaint.Reset()
 	fail(terminal{err: &complaint}, errors.New("the server says \x1b]0;owned\x07\nand \x9b31m"), 1)
-	if got := complaint.String(); strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Count(got, "\n") != 2 {
-		t.Errorf("%q", got)
-	}
+	got := complaint.String()
+	assert.True(t, !strings.ContainsAny(got, "\x1b\x07\u009b") && strings.Count(got, "\n") == 2, "%q", got)
 }

@@ -27,20 +27,16 @@ func TestOperatorsDay(t *testing.T) {
 	var issued struct{ ID, Key string }
 	must.OK(t, json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")),
 		&issued, json.MatchCaseInsensitiveNames(true)))
-	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
-		t.Errorf("issued %q", issued)
-	}
+	key, ok := credential.Parse(credential.APIKey, issued.Key)
+	assert.True(t, ok && key.ID == issued.ID, "issued %q", issued)
 	s.ok("key", "issue", org)
 	s.ok("key", "revoke", org, issued.ID)
 	keys := s.ok("key", "list", org[:8])
-	if !regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) ||
-		strings.Count(keys, " valid") != 1 || strings.Contains(keys, issued.Key) {
-		t.Errorf("key list:\n%s", keys)
-	}
-	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 ||
-		strings.Count(list, `"revokedAt": null`) != 1 {
-		t.Errorf("key list --json:\n%s", list)
-	}
+	assert.True(t, regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) &&
+		strings.Count(keys, " valid") == 1 && !strings.Contains(keys, issued.Key), "key list:\n%s", keys)
+	list := s.ok("key", "list", org, "--json")
+	assert.True(t, strings.Count(list, `"id"`) == 2 && strings.Count(list, `"revokedAt": null`) == 1,
+		"key list --json:\n%s", list)
 	s.shows("/console/enter?token=", "console", org[:8], "--as", "ann", "--scopes", "read,write")
 	s.refused("organization not found", "console", uuid.NewString(), "--as", "ann")
 	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")
@@ -75,9 +71,7 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 		assert.Equal(t, s.ok("publish", file), "published 50 events", "publish")
 	}
 	code, out, errors := runIn(t.Context(), lines.String(), append([]string{"publish", "-", "--json"}, s.server...)...)
-	if code != 0 || !strings.Contains(out, `"published": 50`) {
-		t.Errorf("publish -: exit %d\n%s%s", code, out, errors)
-	}
+	assert.True(t, code == 0 && strings.Contains(out, `"published": 50`), "publish -: exit %d\n%s%s", code, out, errors)
 	bad := filepath.Join(t.TempDir(), "bad.ndjson")
 	unsent := strings.Split(lines.String(), "\n")[0]
 	unsent = unsent[:len(`{"id":"`)] + uuid.NewString() + unsent[len(`{"id":"`)+36:]
@@ -102,9 +96,8 @@ func TestProjectionsAreShownAndRebuilt(t *testing.T) {
 	var status struct {
 		Ready bool `json:"ready"`
 	}
-	if err := json.Unmarshal([]byte(s.ok("status", "--json")), &status); err != nil || !status.Ready {
-		t.Errorf("status --json: %+v, %v", status, err)
-	}
+	err := json.Unmarshal([]byte(s.ok("status", "--json")), &status)
+	assert.True(t, err == nil && status.Ready, "status --json: %+v, %v", status, err)
 }
 
 func TestWithoutAServer(t *testing.T) {
@@ -113,10 +106,8 @@ func TestWithoutAServer(t *testing.T) {
 	fails(t, 1, "carillon serve", "org", "list", "--data-dir", dir)
 	code, _, errors := runIn(t.Context(), "", "status", "--data-dir", dir, "--admin-token", "hunter2",
 		"--admin-addr", "127.0.0.1:1")
-	if code != 1 || !strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") ||
-		strings.Contains(errors, "hunter2") {
-		t.Errorf("no server: exit %d %s", code, errors)
-	}
+	assert.True(t, code == 1 && strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") &&
+		!strings.Contains(errors, "hunter2"), "no server: exit %d %s", code, errors)
 }
 
 func TestListenersDiffer(t *testing.T) {
@@ -161,9 +152,8 @@ func TestOrganizationLimitsSuspensionDeletion(t *testing.T) {
 	listed("registered")
 	s.shows("deleted", "org", "delete", org, "--yes")
 	s.ok("org", "delete", org, "--yes") // the same again changes nothing
-	if list := s.ok("org", "list"); strings.Contains(list, org) {
-		t.Errorf("it is still listed:\n%s", list)
-	}
+	list := s.ok("org", "list")
+	assert.True(t, !strings.Contains(list, org), "it is still listed:\n%s", list)
 	s.refused("organization not found", "org", "limits", org, "feeds=1")
 }
 

@@ -49,9 +49,7 @@ func pages(t *testing.T) map[string]string {
 		".ci/tools/image/*.go",
 	} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
+		must.True(t, err == nil && len(names) != 0, "%s: %v", pattern, err)
 		for _, name := range names {
 			text := must.Get(os.ReadFile(name))(t)
 			texts[strings.TrimPrefix(name, root+"/")] = string(text)
@@ -119,9 +117,7 @@ func TestPagesNameCommandsThatAreThere(t *testing.T) {
 			}
 		}
 	}
-	if seen < 30 {
-		t.Errorf("only %d commands were found in the pages", seen)
-	}
+	assert.True(t, seen >= 30, "only %d commands were found in the pages", seen)
 }
 
 func hasFlag(node *kong.Node, name string) bool {
@@ -217,9 +213,7 @@ func (w workplace) serve(script string) (api, admin string, stop func()) {
 func recipe(t *testing.T, makefile, target string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + target + `:.*\n(?:\t.*\n)*\t(.*)\n`).FindStringSubmatch(makefile)
-	if found == nil {
-		t.Fatalf("the Makefile has no target %s", target)
-	}
+	must.True(t, found != nil, "the Makefile has no target %s", target)
 	return strings.ReplaceAll(found[1], "$(DATA)", "./data")
 }
 
@@ -237,9 +231,8 @@ func TestReadmeCommandsRun(t *testing.T) {
 		}
 	}
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	if len(blocks) != 3 || blocks[0][1] != "make run\n" || blocks[1][1] != "make demo\n" {
-		t.Fatalf("the README has the blocks %q", blocks)
-	}
+	must.True(t, len(blocks) == 3 && blocks[0][1] == "make run\n" && blocks[1][1] == "make demo\n",
+		"the README has the blocks %q", blocks)
 	w := newWorkplace(t)
 	api, admin, _ := w.serve(recipe(t, makefile, "run"))
 	w.env = append(w.env, "CARILLON_HTTP_ADDR="+api, "CARILLON_ADMIN_ADDR="+admin)
@@ -265,11 +258,9 @@ func (w workplace) answers(output string) {
 		var answer struct {
 			Success bool `json:"success"`
 		}
-		if err := json.Unmarshal([]byte(line), &answer); err != nil || !answer.Success {
-			w.Errorf("a call was answered %s: %v", line, err)
-		}
+		err := json.Unmarshal([]byte(line), &answer)
+		assert.True(w, err == nil && answer.Success, "a call was answered %s: %v", line, err)
 	}
-	if calls != 5 || !strings.Contains(output, "published 1 events") || !strings.Contains(output, "\nready\n") {
-		w.Errorf("%d calls were answered:\n%s", calls, output)
-	}
+	assert.True(w, calls == 5 && strings.Contains(output, "published 1 events") && strings.Contains(output, "\nready\n"),
+		"%d calls were answered:\n%s", calls, output)
 }

@@ -32,20 +32,16 @@ func TestVerifyNamesForged(t *testing.T) {
 	} {
 		assert.Equal(t, strings.Contains(out, want), true, "the result lacks %q: %s", want, out)
 	}
-	if code != 1 || !strings.Contains(problem, "audit differs from the log") {
-		t.Errorf("exit %d: %s", code, problem)
-	}
+	assert.True(t, code == 1 && strings.Contains(problem, "audit differs from the log"), "exit %d: %s", code, problem)
 	code, out, problem = s.run("status")
-	if code != 1 || !strings.Contains(out, "read model audit: rows that differ from the log: 3, ") ||
-		!strings.Contains(out, "DIFFERS") || !strings.Contains(problem, "differs from the log") {
-		t.Errorf("status: exit %d\n%s%s", code, out, problem)
-	}
+	assert.True(t, code == 1 && strings.Contains(out, "read model audit: rows that differ from the log: 3, ") &&
+		strings.Contains(out, "DIFFERS") && strings.Contains(problem, "differs from the log"),
+		"status: exit %d\n%s%s", code, out, problem)
 	s.ok("projections", "rebuild", "audit")
 	live := s.liveDestination(org).String()
 	for _, name := range app.Compared() {
-		if got := s.ok("projections", "verify", name); !strings.Contains(got, " agrees with the log: ") {
-			t.Error(got)
-		}
+		got := s.ok("projections", "verify", name)
+		assert.True(t, strings.Contains(got, " agrees with the log: "), "%v", got)
 	}
 	if got := s.ok("projections", "verify", "audit", "--sample", "50"); !strings.Contains(got, "a sample of ") {
 		t.Error(got)
@@ -64,9 +60,8 @@ func TestVerifyNamesForged(t *testing.T) {
 		"destination_health": "state id=" + live + " kind=notice_address added\n",
 		"deletion_cascade":   "state id=" + live + " kind=target missing\n",
 	} {
-		if _, got, _ := s.run("projections", "verify", name); !strings.Contains(got, want) {
-			t.Errorf("%s lacks %q: %s", name, want, got)
-		}
+		_, got, _ := s.run("projections", "verify", name)
+		assert.True(t, strings.Contains(got, want), "%s lacks %q: %s", name, want, got)
 	}
 	if _, out, _ := s.run("status"); !strings.Contains(out, "process dispatcher: rows that differ from the log: 1, ") {
 		t.Errorf("status: %s", out)

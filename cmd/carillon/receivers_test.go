@@ -52,9 +52,7 @@ func TestReceiversVerify(t *testing.T) {
 				t.Skipf("%s is not here", needed)
 			}
 			block := regexp.MustCompile("(?s)```" + r.language + "\n(.*?)```").FindStringSubmatch(page)
-			if block == nil {
-				t.Fatal("the page has no such receiver")
-			}
+			must.True(t, block != nil, "the page has no such receiver")
 			url := r.start(t, block[1], receiverPort+i)
 			body := []byte(`{"type":"news.item.added","data":{"title":"Grüße"}}`)
 			now := time.Now()

@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -73,10 +74,9 @@ func TestSourceCollectWaits(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, &out, &errors)
 	}
 	var after []query.Source // of this site: those of other tests may be walked through
-	if err := json.Unmarshal([]byte(s.ok("source", "list", "--q", server.URL, "--json")), &after); err != nil ||
-		len(after) != 1 || after[0].Asked != nil {
-		t.Errorf("source list --json after the walk: %+v, %v", after, err)
-	}
+	err := json.Unmarshal([]byte(s.ok("source", "list", "--q", server.URL, "--json")), &after)
+	assert.True(t, err == nil && len(after) == 1 && after[0].Asked == nil,
+		"source list --json after the walk: %+v, %v", after, err)
 }
 
 func TestHowFarAWalkIs(t *testing.T) {
@@ -103,9 +103,8 @@ func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 		s.ok("source", "add", "site", site+"/gone")
 	collect := func() {
 		t.Helper()
-		if code, out, errors := s.run("source", "collect", page, "--wait"); code != 0 {
-			t.Fatalf("collect gives exit %d\n%s%s", code, out, errors)
-		}
+		code, out, errors := s.run("source", "collect", page, "--wait")
+		must.True(t, code == 0, "collect gives exit %d\n%s%s", code, out, errors)
 	}
 	collect()
 	s.refused("http_status", "source", "collect", gone, "--wait")
@@ -115,10 +114,8 @@ func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 	s.matches(page+` +site +\S+/programme +ok +.* 1 +1 +1 +0 +0 +0 `, "source", "list")
 	s.matches(gone+` +site +\S+/gone +failing +.*http_status: .*http status 404. What to do: `+
 		`open the address in a browser`, "source", "list")
-	if narrow := s.ok("source", "list", "--state", "failing", "--type", "site", "--q", "GONE"); strings.Contains(
-		narrow, page) || !strings.Contains(narrow, gone) {
-		t.Errorf("--state failing:\n%s", narrow)
-	}
+	narrow := s.ok("source", "list", "--state", "failing", "--type", "site", "--q", "GONE")
+	assert.True(t, !strings.Contains(narrow, page) && strings.Contains(narrow, gone), "--state failing:\n%s", narrow)
 	s.refused("state must be one of registered, collecting, ok", "source", "list", "--state", "broken")
 	s.matches(`\d+ sources: .*\b\d+ failing, \d+ ok`, "status")
 

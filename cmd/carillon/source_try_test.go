@@ -72,9 +72,7 @@ func TestSourceTry(t *testing.T) {
 	}
 	code, out, errors := try(site+"/programme", "--timezone", "Europe/Copenhagen", "--now", "2026-11-21T12:00:00Z",
 		"--json", "--explain")
-	if code != 0 || errors != "" {
-		t.Fatalf("code %d, %s", code, errors)
-	}
+	must.True(t, code == 0 && errors == "", "code %d, %s", code, errors)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	must.Equal(t, len(lines), 3, "lines: %s", out)
 	var jazz map[string]json.RawMessage
@@ -97,10 +95,9 @@ func TestSourceTry(t *testing.T) {
 		}
 	}
 	must.OK(t, json.Unmarshal([]byte(lines[2]), &last))
-	if s := last.Summary; s.Pages != 1 || s.Events != 2 || s.Occurrences != 1 || s.OutsideRange != 1 ||
-		len(s.LeftOut) != 1 || !strings.Contains(s.LeftOut[0].Text, `"Never"`) {
-		t.Errorf("summary %+v", s)
-	}
+	s := last.Summary
+	assert.True(t, s.Pages == 1 && s.Events == 2 && s.Occurrences == 1 && s.OutsideRange == 1 && len(s.LeftOut) == 1 &&
+		strings.Contains(s.LeftOut[0].Text, `"Never"`), "summary %+v", s)
 	if again, same, _ := try(site+"/programme", "--timezone", "Europe/Copenhagen", "--now", "2026-11-21T12:00:00Z",
 		"--json", "--explain"); again != 0 || same != out {
 		t.Errorf("the same page gives\n%s", same)
@@ -116,17 +113,15 @@ func TestSourceTry(t *testing.T) {
 		"/list --type siteIndexPage --pages 2": `2 pages were read, at least 2 more were not`,
 	} {
 		code, out, errors := try(append(strings.Fields(site+args), "--now", "2026-11-21")...)
-		if code != 0 || !regexp.MustCompile(want).MatchString(out) {
-			t.Errorf("%s gives code %d, and no %s:\n%s%s", args, code, want, out, errors)
-		}
+		assert.True(t, code == 0 && regexp.MustCompile(want).MatchString(out),
+			"%s gives code %d, and no %s:\n%s%s", args, code, want, out, errors)
 	}
 	for _, args := range []string{
 		site + "/nix", site + "/nix --json", "programme", site + "/programme --timezone Nowhere", "http://10.0.0.1/",
 		site + "/nix --type siteIndexPage", site + "/programme --pages 0",
 	} {
-		if code, out, errors := try(strings.Fields(args)...); code != 1 || out != "" || errors == "" {
-			t.Errorf("%s gives code %d, %q, %q", args, code, out, errors)
-		}
+		code, out, errors := try(strings.Fields(args)...)
+		assert.True(t, code == 1 && out == "" && errors != "", "%s gives code %d, %q, %q", args, code, out, errors)
 	}
 }
 

@@ -101,9 +101,8 @@ func TestStatusFits100Columns(t *testing.T) {
 		"postgres":    adminapi.Unready("its certificate is not trusted"),
 	})
 	for line := range strings.Lines(out) {
-		if columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns > 100 {
-			t.Errorf("%d columns: %s", columns, line)
-		}
+		columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+		assert.True(t, columns <= 100, "%d columns: %s", columns, line)
 	}
 	for _, want := range []string{"building, 12 %", "100h0m1s", "Run by " + host + ":", "event is at 123456789012"} {
 		assert.Equal(t, strings.Contains(strings.ReplaceAll(out, "\n", " "), want), true,

@@ -55,9 +55,7 @@ func TestIdsMayBeAbbreviated(t *testing.T) {
 		"0d000000000040008000000000000000001--"} {
 		var start idStart
 		err := start.UnmarshalText([]byte(text))
-		if err == nil {
-			t.Errorf("%q is taken for an id", text)
-		}
+		assert.True(t, err != nil, "%q is taken for an id", text)
 	}
 }
 
@@ -71,16 +69,14 @@ func TestHarmless(t *testing.T) {
 		"\x9b":                       "\uFFFD",
 	} {
 		var whole, parts bytes.Buffer
-		if n, err := (&harmless{to: &whole}).Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("%q: %d, %v", text, n, err)
-		}
+		n, err := (&harmless{to: &whole}).Write([]byte(text))
+		assert.True(t, n == len(text) && err == nil, "%q: %d, %v", text, n, err)
 		bytewise := &harmless{to: &parts}
 		for i := range len(text) {
 			_, _ = bytewise.Write([]byte(text[i : i+1]))
 		}
-		if whole.String() != want || parts.String() != want {
-			t.Errorf("%q: %q, byte by byte %q", text, whole.String(), parts.String())
-		}
+		assert.True(t, whole.String() == want && parts.String() == want,
+			"%q: %q, byte by byte %q", text, whole.String(), parts.String())
 	}
 }
 
@@ -94,10 +90,8 @@ func TestJSONOutputSteersNoTerminal(t *testing.T) {
 	s.ok("trigger", "news.item.added", "--subject", "C1", "--data", string(data))
 	got := l.next("C1") // of the JSON that is printed
 	var envelope struct{ Data struct{ Title string } }
-	if err := json.Unmarshal([]byte(got.Body), &envelope, json.MatchCaseInsensitiveNames(true)); err != nil ||
-		envelope.Data.Title != title {
-		t.Errorf("%q, %v", envelope.Data.Title, err)
-	}
+	err := json.Unmarshal([]byte(got.Body), &envelope, json.MatchCaseInsensitiveNames(true))
+	assert.True(t, err == nil && envelope.Data.Title == title, "%q, %v", envelope.Data.Title, err)
 	shown := l.lines.Text()
 	for _, args := range [][]string{
 		{"events", "show", got.EventID}, {"events", "show", got.EventID, "--json"},
@@ -168,9 +162,7 @@ func TestTimesHaveOneFormat(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"cmd/carillon", "cmd/internal/listen"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil && len(files) != 0, "%v", err)
 		for _, path := range files {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
@@ -210,9 +202,8 @@ func TestTimesInZone(t *testing.T) {
 			out := s.ok(append(strings.Fields(command), flags...)...)
 			assert.Equal(t, strings.Contains(out, zone), true, "%s %v shows no time: %s", command, flags, out)
 			for _, at := range shownTime.FindAllString(out, -1) {
-				if _, err := time.Parse(time.RFC3339, at); err != nil || !strings.HasSuffix(at, zone) {
-					t.Errorf("%s %v shows %q", command, flags, at)
-				}
+				_, err := time.Parse(time.RFC3339, at)
+				assert.True(t, err == nil && strings.HasSuffix(at, zone), "%s %v shows %q", command, flags, at)
 			}
 		}
 	}

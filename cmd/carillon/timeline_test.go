@@ -147,29 +147,22 @@ func TestSubscriptionsOfAState(t *testing.T) {
               44444444  concert.* of all events feeds; inactive: access lost
               55555555  * of 33333333, 44444444; inactive
 `
-	if got := stateText(a, time.UTC); !strings.HasSuffix(got, want) {
-		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
-	}
+	got := stateText(a, time.UTC)
+	assert.True(t, strings.HasSuffix(got, want), "got\n%s\nwant at its end\n%s", got, want)
 }
 
 func TestPictureBeforeAfterAndOfTheFuture(t *testing.T) {
 	t.Parallel()
 	before := drawAudit(history(hours(-1), story()...), time.UTC)
-	if !strings.Contains(before, "status        not there yet") ||
-		strings.Index(before, "the state above") > strings.Index(before, "created") {
-		t.Errorf("before it was:\n%s", before)
-	}
+	assert.True(t, strings.Contains(before, "status        not there yet") &&
+		strings.Index(before, "the state above") <= strings.Index(before, "created"), "before it was:\n%s", before)
 	after := drawAudit(history(hours(100), story()...), time.UTC)
-	if !strings.Contains(after, "55555555-5555-4555-8555-555555555555  ended with the destination") ||
-		!strings.Contains(after, "44444444-4444-4444-8444-444444444444  ended 2026-11-22T20:00:00Z") ||
-		strings.Index(after, "the state above") < strings.Index(after, "deleted    ") {
-		t.Errorf("after its end:\n%s", after)
-	}
+	assert.True(t, strings.Contains(after, "55555555-5555-4555-8555-555555555555  ended with the destination") &&
+		strings.Contains(after, "44444444-4444-4444-8444-444444444444  ended 2026-11-22T20:00:00Z") &&
+		strings.Index(after, "the state above") >= strings.Index(after, "deleted    "), "after its end:\n%s", after)
 	soon := drawAudit(history(hours(4), story()[:4]...), time.UTC)
-	if marked, expires := strings.Index(soon, "the state above"),
-		strings.Index(soon, "secret 33333333 expires"); marked < 0 || expires < marked {
-		t.Errorf("the rest:\n%s", soon)
-	}
+	marked, expires := strings.Index(soon, "the state above"), strings.Index(soon, "secret 33333333 expires")
+	assert.True(t, marked >= 0 && expires >= marked, "the rest:\n%s", soon)
 }
 
 func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {

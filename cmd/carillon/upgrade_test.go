@@ -23,6 +23,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
@@ -97,9 +98,8 @@ func build(t *testing.T, release string) (program string) {
 	//nolint:gosec // of this test
 	command := exec.CommandContext(t.Context(), "sh", "-e", "-c", script, "sh", release, dir, program)
 	command.Dir = root
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v: %s", release, err, out)
-	}
+	out, err := command.CombinedOutput()
+	must.True(t, err == nil, "build %s: %v: %s", release, err, out)
 	return program
 }
 
@@ -127,9 +127,8 @@ func (i *succession) inTurn(before string) {
 	must.Get(database.Exec(i.Context(), "INSERT INTO carillon.required_versions VALUES ('99.0.0', 'a test')"))(i)
 	must.OK(i, database.Close(i.Context()))
 	out, err := i.command(this + " serve --dev").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "start 99.0.0 or a newer one") {
-		i.Errorf("ruled out by 99.0.0: %v, %s", err, out)
-	}
+	assert.True(i, err != nil && strings.Contains(string(out), "start 99.0.0 or a newer one"),
+		"ruled out by 99.0.0: %v, %s", err, out)
 }
 
 // atOnce has the programs serve on one event store, each beside the other and then alone, while events are published.
@@ -240,9 +239,7 @@ func (i *succession) delivered() {
 		i.Errorf("%d of %d deliveries were received", len(i.received), published)
 	}
 	for id, times := range i.received {
-		if times != 1 {
-			i.Errorf("%s was received %d times", id, times)
-		}
+		assert.True(i, times == 1, "%s was received %d times", id, times)
 	}
 }
 
@@ -254,9 +251,7 @@ func (i *succession) verify() {
 	for _, model := range app.ReadModels() {
 		apitest.Eventually(i, model.Name+" is verified", func() bool { // it may not be complete yet
 			out, err := i.command("bin/carillon projections verify " + model.Name + i.flags).CombinedOutput()
-			if strings.Contains(string(out), "DIFFERS") {
-				i.Fatal(string(out))
-			}
+			must.True(i, !strings.Contains(string(out), "DIFFERS"), "%v", string(out))
 			return err == nil
 		})
 	}

@@ -36,9 +36,7 @@ func TestStoredViewPagesAreFresh(t *testing.T) {
 	t.Parallel()
 	for name, page := range ViewPages() {
 		stored, err := os.ReadFile(filepath.Join(root, "docs", name))
-		if err != nil || !bytes.Equal(stored, page) {
-			t.Errorf("docs/%s is stale: make generate (%v)", name, err)
-		}
+		assert.True(t, err == nil && bytes.Equal(stored, page), "docs/%s is stale: make generate (%v)", name, err)
 	}
 }
 
@@ -46,9 +44,7 @@ func TestStoredPageIsFresh(t *testing.T) {
 	t.Parallel()
 	page := must.Get(Page(root))(t)
 	stored := must.Get(os.ReadFile(filepath.Join(root, "docs", "understand", "events.md")))(t)
-	if !bytes.Equal(page, stored) {
-		t.Error("docs/understand/events.md is stale: run make generate")
-	}
+	assert.True(t, bytes.Equal(page, stored), "docs/understand/events.md is stale: run make generate")
 }
 
 // The events read from the source must be those of the codecs.
@@ -122,9 +118,8 @@ type Made struct{}
 
 var Events = eventstore.NewCodec(eventstore.Case[Event, Made]("thing.made.v1"))
 `)
-	if _, err := readAggregate(dir); err == nil || !strings.Contains(err.Error(), "thing.made.v1") {
-		t.Errorf("error = %v", err)
-	}
+	_, err := readAggregate(dir)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "thing.made.v1"), "error = %v", err)
 }
 
 func write(t *testing.T, path, content string) {

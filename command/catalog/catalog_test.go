@@ -24,20 +24,15 @@ func TestSixTypesAreEmittedAndOneIsReserved(t *testing.T) {
 		} else {
 			reserved++
 		}
-		if entry.Description == "" || len(entry.Schema) == 0 {
-			t.Errorf("%s lacks a description or a schema", entry.Name)
-		}
+		assert.True(t, entry.Description != "" && len(entry.Schema) != 0, "%s lacks a description or a schema", entry.Name)
 	}
-	if emitted != 6 || reserved != 1 {
-		t.Errorf("%d emitted, %d reserved, want 6 and 1", emitted, reserved)
-	}
+	assert.True(t, emitted == 6 && reserved == 1, "%d emitted, %d reserved, want 6 and 1", emitted, reserved)
 }
 
 func TestTestTypeIsNotInCatalog(t *testing.T) {
 	t.Parallel()
-	if _, ok := open(t).Find(catalog.DeliveryTest); ok {
-		t.Error("delivery.test must not be in the catalog")
-	}
+	_, ok := open(t).Find(catalog.DeliveryTest)
+	assert.True(t, !ok, "delivery.test must not be in the catalog")
 }
 
 func TestCheckNamesThePlace(t *testing.T) {
@@ -59,18 +54,16 @@ func TestCheckNamesThePlace(t *testing.T) {
 				assert.Equal(t, len(problems), 0, "problems in right data: %v", problems)
 				return
 			}
-			if len(problems) != 1 || problems[0].Path != tt.path || problems[0].Message == "" {
-				t.Errorf("problems = %+v, want one at %q", problems, tt.path)
-			}
+			assert.True(t, len(problems) == 1 && problems[0].Path == tt.path && problems[0].Message != "",
+				"problems = %+v, want one at %q", problems, tt.path)
 		})
 	}
 }
 
 func TestUnknownType(t *testing.T) {
 	t.Parallel()
-	if _, err := open(t).Check("weather.changed", []byte(`{}`)); err == nil {
-		t.Error("an unknown type passed")
-	}
+	_, err := open(t).Check("weather.changed", []byte(`{}`))
+	assert.True(t, err != nil, "an unknown type passed")
 }
 
 func FuzzCheck(f *testing.F) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"carillon/eventstore/storetest/must"
 )
 
 var documents = []string{
@@ -21,9 +23,7 @@ func sameDocument(t *testing.T, text string) {
 	t.Helper()
 	want, wantErr := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(text)))
 	got, err := parse([]byte(text))
-	if (err == nil) != (wantErr == nil) {
-		t.Fatalf("%.100q: %v, want %v", text, err, wantErr)
-	}
+	must.True(t, (err == nil) == (wantErr == nil), "%.100q: %v, want %v", text, err, wantErr)
 	if err == nil && !reflect.DeepEqual(got, want) {
 		t.Errorf("%.100q: %.200v, want %.200v", text, got, want)
 	}

@@ -19,12 +19,9 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("token has the wrong form: %d characters, prefix %q", len(token), token[:12])
 		}
 		read, ok := credential.Parse(kind, token)
-		if !ok || read != c || !bytes.Equal(read.Hash(), c.Hash()) {
-			t.Error("the token does not parse to its parts")
-		}
-		if other := credential.New(kind); other.ID == c.ID || bytes.Equal(other.Hash(), c.Hash()) {
-			t.Error("two credentials are alike")
-		}
+		assert.True(t, ok && read == c && bytes.Equal(read.Hash(), c.Hash()), "the token does not parse to its parts")
+		other := credential.New(kind)
+		assert.True(t, other.ID != c.ID && !bytes.Equal(other.Hash(), c.Hash()), "two credentials are alike")
 	}
 }
 
@@ -48,8 +45,7 @@ func TestParseRefusesOtherForms(t *testing.T) {
 		"", "ck_", good[:len(good)-1], good + "x", "CK" + good[2:], "ca" + good[2:], strings.Replace(good, "H_", "H-", 1),
 		strings.Replace(good, "abcd", "ab d", 1), good[:20] + "\x00" + good[21:], good[:20] + "é" + good[22:],
 	} {
-		if _, ok := credential.Parse(credential.APIKey, bad); ok {
-			t.Errorf("%q is taken for a key", bad)
-		}
+		_, ok := credential.Parse(credential.APIKey, bad)
+		assert.True(t, !ok, "%q is taken for a key", bad)
 	}
 }

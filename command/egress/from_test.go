@@ -46,9 +46,8 @@ func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 		t.Errorf("by default it leaves from %s, %v", got, err)
 	}
 	for _, from := range [][]string{{"127.0.0.7"}, {"::1", "127.0.0.7"}} {
-		if got, err := ask(from...); got != "127.0.0.7" {
-			t.Errorf("from %s: %q, %v", from, got, err)
-		}
+		got, err := ask(from...)
+		assert.True(t, got == "127.0.0.7", "from %s: %q, %v", from, got, err)
 	}
 	if got, err := ask("::1"); err == nil || !strings.Contains(err.Error(), "family") ||
 		egress.Classify(err) != delivery.FailureConnection {
@@ -71,9 +70,7 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	for _, address := range []string{"8.8.8.8", "8.8.0.1", "::ffff:8.8.4.4", "64:ff9b::808:404", "2606:4700::1111",
 		"2001:4860::5efe:808:404", "127.0.0.9"} {
 		err := policy.Check(netip.MustParseAddr(address))
-		if err == nil || !strings.Contains(err.Error(), "does not connect to") {
-			t.Errorf("%s: %v", address, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "does not connect to"), "%s: %v", address, err)
 	}
 	for _, address := range []string{"8.9.0.1", "1.1.1.1", "2606:4701::1", "127.0.0.8"} {
 		if err := policy.Check(netip.MustParseAddr(address)); err != nil {
@@ -82,9 +79,8 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	}
 	for _, url := range []string{"https://8.8.8.8/x", "https://134744072/x", "https://[2606:4700::1111]/x",
 		"https://0x8.010.8.8/x"} {
-		if _, err := policy.CheckURL("config.url", url); err == nil {
-			t.Errorf("%s may be written", url)
-		}
+		_, err := policy.CheckURL("config.url", url)
+		assert.True(t, err != nil, "%s may be written", url)
 	}
 	// At dial time, whatever the name was when it was written.
 	transport := egress.NewTransport(policy, egress.Options{})

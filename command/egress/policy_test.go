@@ -115,16 +115,13 @@ func TestGuardReportsCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Guard{Resolver: server.resolver()}.CheckURL(ctx, "config.url", "https://missing.example/")
-	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrURL) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && !errors.Is(err, ErrURL), "got %v", err)
 }
 
 func TestGuardRefusesMalformedHost(t *testing.T) {
 	t.Parallel()
-	if _, err := (Guard{}).CheckHost(t.Context(), "a..b"); err == nil || errors.Is(err, ErrBlocked) {
-		t.Errorf("got %v", err)
-	}
+	_, err := (Guard{}).CheckHost(t.Context(), "a..b")
+	assert.True(t, err != nil && !errors.Is(err, ErrBlocked), "got %v", err)
 }
 
 func text(err error) string {

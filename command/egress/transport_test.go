@@ -98,9 +98,8 @@ func TestRebindingIsStopped(t *testing.T) {
 	transport := NewTransport(Policy{}, options)
 	defer transport.CloseIdleConnections()
 	_, err := get(t, client(transport), target)
-	if !errors.Is(err, ErrBlocked) || Classify(err) != delivery.FailureBlocked {
-		t.Errorf("got %v, want a blocked address", err)
-	}
+	assert.True(t, errors.Is(err, ErrBlocked) && Classify(err) == delivery.FailureBlocked,
+		"got %v, want a blocked address", err)
 	assert.Equal(t, names.lookups("rebind.example"), 2, "look-ups, want one at write time and one at dial time")
 	assert.Equal(t, listener.accepted.Load(), 0, "connections reached loopback")
 
@@ -155,13 +154,10 @@ func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	for range 5 {
 		got := must.Get(get(t, client(transport), server.URL))(t)
-		if got.status != http.StatusFound || got.location != "/elsewhere" {
-			t.Errorf("got %+v", got)
-		}
+		assert.True(t, got.status == http.StatusFound && got.location == "/elsewhere", "got %+v", got)
 	}
-	if header, _ := seen.Load().(http.Header); header.Get("Accept-Encoding") != "" {
-		t.Errorf("asked for compression: %v", header)
-	}
+	header, _ := seen.Load().(http.Header)
+	assert.True(t, header.Get("Accept-Encoding") == "", "asked for compression: %v", header)
 	assert.Equal(t, listener.accepted.Load(), 1, "connections for 5 requests")
 }
 
@@ -331,9 +327,8 @@ func TestConnWriteAfterEarlyClose(t *testing.T) {
 	}
 	const piece = 64 << 10
 	for written := 0; !conn.ended.Load(); written++ {
-		if n, err := conn.Write(make([]byte, piece)); n != piece || err != nil || written > 1<<16 {
-			t.Fatalf("piece %d: %d, %v", written, n, err)
-		}
+		n, err := conn.Write(make([]byte, piece))
+		must.True(t, n == piece && err == nil && written <= 1<<16, "piece %d: %d, %v", written, n, err)
 	}
 	answer := make([]byte, 6)
 	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "answer" {

@@ -48,9 +48,7 @@ func hostileURLs(tb testing.TB) []hostileURL {
 func TestCheckURLRefusesHostile(t *testing.T) {
 	t.Parallel()
 	all := hostileURLs(t)
-	if len(all) < 120 {
-		t.Fatalf("corpus has shrunk to %d URLs", len(all))
-	}
+	must.True(t, len(all) >= 120, "corpus has shrunk to %d URLs", len(all))
 	for _, test := range all {
 		u, err := Policy{}.CheckURL("config.url", test.url)
 		if err == nil {
@@ -62,13 +60,10 @@ func TestCheckURLRefusesHostile(t *testing.T) {
 		if _, addrErr := netip.ParseAddr(test.want); addrErr == nil {
 			want = "config.url points to a private or reserved address (" + test.want + ")"
 			var blocked *BlockedError
-			if !errors.Is(err, ErrBlocked) || !errors.As(err, &blocked) || blocked.Addr.String() != test.want {
-				t.Errorf("%q: no BlockedError of %s: %v", test.url, test.want, err)
-			}
+			assert.True(t, errors.Is(err, ErrBlocked) && errors.As(err, &blocked) && blocked.Addr.String() == test.want,
+				"%q: no BlockedError of %s: %v", test.url, test.want, err)
 		}
-		if err.Error() != want {
-			t.Errorf("%q:\n got %s\nwant %s", test.url, err, want)
-		}
+		assert.True(t, err.Error() == want, "%q:\n got %s\nwant %s", test.url, err, want)
 	}
 }
 
@@ -92,9 +87,7 @@ func TestCheckURLAccepts(t *testing.T) {
 		}
 	}
 	_, err := Policy{}.CheckURL("config.url", long+"x")
-	if err == nil || err.Error() != "config.url must have at most 2048 characters" {
-		t.Errorf("2049 characters: %v", err)
-	}
+	assert.True(t, err != nil && err.Error() == "config.url must have at most 2048 characters", "2049 characters: %v", err)
 }
 
 func TestCheckURLRefusesUnsendable(t *testing.T) {
@@ -107,9 +100,8 @@ func TestCheckURLRefusesUnsendable(t *testing.T) {
 			"hexadecimal digits: write %25",
 		"https://example.com/100%": "config.url must be a valid URL",
 	} {
-		if _, err := (Policy{}).CheckURL("config.url", raw); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", raw, err)
-		}
+		_, err := (Policy{}).CheckURL("config.url", raw)
+		assert.True(t, err != nil && err.Error() == want, "%s: %v", raw, err)
 	}
 }
 
@@ -132,14 +124,11 @@ func TestWireURL(t *testing.T) {
 func TestCheckURLNamesTheField(t *testing.T) {
 	t.Parallel()
 	_, err := Policy{}.CheckURL("url", "ftp://example.com/")
-	if err == nil || err.Error() != "url must use https" {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, err != nil && err.Error() == "url must use https", "got %v", err)
 	development := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	for _, raw := range []string{"https://localhost:8443/", "https://127.1/", "https://[::ffff:127.0.0.1]/"} {
-		if _, err := development.CheckURL("config.url", raw); err != nil {
-			t.Errorf("%s with loopback allowed: %v", raw, err)
-		}
+		_, err := development.CheckURL("config.url", raw)
+		assert.True(t, err == nil, "%s with loopback allowed: %v", raw, err)
 	}
 	assert.Is(t, assert.Err(development.CheckURL("config.url", "https://10.0.0.1/")), ErrBlocked,
 		"a range that was not opened")
@@ -151,9 +140,8 @@ func TestURLErrorsKeepThePassword(t *testing.T) {
 		"https://user:hunter2@example.com/", "https://user:hunter2@[::1/", "https://u:hunter2@exa%mple/",
 		"http://user:hunter2@example.com/?token=hunter2", "https://user:hunter2 @example.com:x/",
 	} {
-		if _, err := (Policy{}).CheckURL("config.url", raw); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %v", raw, err)
-		}
+		_, err := (Policy{}).CheckURL("config.url", raw)
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "%q: %v", raw, err)
 	}
 }
 
@@ -169,9 +157,7 @@ func TestHideAddresses(t *testing.T) {
 	} {
 		assert.Equal(t, HideAddresses(errors.New(text)).Error(), want, "%s is shown as", text)
 	}
-	if HideAddresses(nil) != nil {
-		t.Error("nil became an error")
-	}
+	assert.True(t, HideAddresses(nil) == nil, "nil became an error")
 }
 
 // spellings writes one address in the notations that resolvers accept.
@@ -258,16 +244,13 @@ func FuzzHostSpelling(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.name == "" {
-			t.Fatalf("%q: empty name", free)
-		}
+		must.True(t, h.name != "", "%q: empty name", free)
 		if parsed, err := netip.ParseAddr(free); err == nil && !slices.Contains(h.addrs, parsed) {
 			t.Fatalf("%q is %s, read as %v", free, parsed, h.addrs)
 		}
 		again, err := parseHost(h.name)
-		if err != nil || !slices.Equal(again.addrs, h.addrs) {
-			t.Fatalf("%q: canonical form %q reads differently: %v, %v", free, h.name, again, err)
-		}
+		must.True(t, err == nil && slices.Equal(again.addrs, h.addrs),
+			"%q: canonical form %q reads differently: %v, %v", free, h.name, again, err)
 		if u, err := url.Parse("https://" + h.name + "/"); !strings.Contains(h.name, ":") &&
 			(err != nil || u.Hostname() != h.name) {
 			t.Fatalf("%q: canonical form %q is no URL host: %v", free, h.name, err)

@@ -58,18 +58,15 @@ func TestReadCertificateCanBeShown(t *testing.T) {
 				mtlstest.PEM("CERTIFICATE", root.Own.Raw)
 			read := must.Get(mtls.Read(chain, "\n"+pair.Key, time.Now()))(t)
 			sum := sha256.Sum256(pair.Leaf.Raw)
-			if read.Subject != "CN=carillon" || read.Issuer != "CN=Issuing" || read.Serial != pair.Leaf.SerialNumber.Text(16) ||
-				read.Fingerprint != hex.EncodeToString(sum[:]) || !read.NotAfter.Equal(pair.Leaf.NotAfter) ||
-				!read.NotBefore.Equal(pair.Leaf.NotBefore) {
-				t.Errorf("read %+v", read)
-			}
+			assert.True(t, read.Subject == "CN=carillon" && read.Issuer == "CN=Issuing" &&
+				read.Serial == pair.Leaf.SerialNumber.Text(16) && read.Fingerprint == hex.EncodeToString(sum[:]) &&
+				read.NotAfter.Equal(pair.Leaf.NotAfter) && read.NotBefore.Equal(pair.Leaf.NotBefore), "read %+v", read)
 			if want := pair.Chain + mtlstest.PEM("CERTIFICATE", root.Own.Raw); read.Chain != want {
 				t.Errorf("the chain is kept as %s", read.Chain)
 			}
 			shown, err := mtls.Open(read.Chain, read.Key)
-			if err != nil || len(shown.Certificate) != 3 || !shown.Leaf.Equal(pair.Leaf) {
-				t.Errorf("opened to %d certificates, %v", len(shown.Certificate), err)
-			}
+			assert.True(t, err == nil && len(shown.Certificate) == 3 && shown.Leaf.Equal(pair.Leaf),
+				"opened to %d certificates, %v", len(shown.Certificate), err)
 		})
 	}
 }
@@ -124,10 +121,8 @@ func TestHostileCertificatesAreRefused(t *testing.T) {
 func refused(t *testing.T, err error, field, message string) {
 	t.Helper()
 	said, ok := errors.AsType[*mtls.Error](err)
-	if !ok || said.Field != field || !strings.HasPrefix(said.Message, field+" ") ||
-		!strings.Contains(said.Message, message) {
-		t.Errorf("refused with %v, want %s … %s", err, field, message)
-	}
+	assert.True(t, ok && said.Field == field && strings.HasPrefix(said.Message, field+" ") &&
+		strings.Contains(said.Message, message), "refused with %v, want %s … %s", err, field, message)
 }
 
 func TestHostileKeysAreRefused(t *testing.T) {
@@ -186,8 +181,7 @@ func TestDamagedOnesOpenToNothing(t *testing.T) {
 		"no key": {read.Chain, nil}, "half a key": {read.Chain, read.Key[:20]}, "no chain": {"", read.Key},
 		"a chain of nonsense": {mtlstest.PEM("CERTIFICATE", []byte("x")), read.Key},
 	} {
-		if shown, err := mtls.Open(tt.chain, tt.key); err == nil || shown != nil {
-			t.Errorf("%s: opened", name)
-		}
+		shown, err := mtls.Open(tt.chain, tt.key)
+		assert.True(t, err != nil && shown == nil, "%s: opened", name)
 	}
 }

@@ -36,9 +36,7 @@ func TestConcurrentCreates(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if created.Load() != 1 || len(w.owners(t.Context(), t)) != 1 {
-		t.Errorf("%d were created, want 1", created.Load())
-	}
+	assert.True(t, created.Load() == 1 && len(w.owners(t.Context(), t)) == 1, "%d were created, want 1", created.Load())
 }
 
 func TestConcurrentUpserts(t *testing.T) {
@@ -76,9 +74,7 @@ func TestRequestIsRetried(t *testing.T) {
 		if recorded := i == 3; recorded != errors.Is(err, reservation.ErrTaken) || !recorded && err != nil {
 			t.Errorf("create again after death %d: error = %v", i, err)
 		}
-		if w.owners(ctx, t)[name] == uuid.Nil {
-			t.Errorf("after death %d: no owner has the name", i)
-		}
+		assert.True(t, w.owners(ctx, t)[name] != uuid.Nil, "after death %d: no owner has the name", i)
 
 		name = fmt.Sprintf("upsert-%d", i)
 		if _, _, err := w.upsert(ctx, name, death); !errors.Is(err, errKilled) {
@@ -157,9 +153,8 @@ func TestInterruptedRename(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		id := must.Get(w.create(t.Context(), "a", never))(t)
-		if err := w.rename(t.Context(), id, "b", at(1)); !errors.Is(err, errKilled) {
-			t.Fatalf("error = %v, want errKilled", err)
-		}
+		err := w.rename(t.Context(), id, "b", at(1))
+		must.True(t, errors.Is(err, errKilled), "error = %v, want errKilled", err)
 		return w, id
 	}
 	t.Run("others wait, because it may only be slow", func(t *testing.T) {
@@ -189,9 +184,8 @@ func TestRenameToNameWithoutOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := must.Get(w.create(t.Context(), "a", never))(t)
-	if _, err := w.create(t.Context(), "b", at(1)); !errors.Is(err, errKilled) {
-		t.Fatalf("error = %v, want errKilled", err)
-	}
+	_, err := w.create(t.Context(), "b", at(1))
+	must.True(t, errors.Is(err, errKilled), "error = %v, want errKilled", err)
 	w.pass(time.Minute)
 	must.OK(t, w.rename(t.Context(), id, "b", never))
 	assert.Equal(t, w.owners(t.Context(), t)["b"], id, "has the name")
@@ -212,9 +206,8 @@ func TestRenameWaitsForCreate(t *testing.T) {
 			return r.begin("b", &made)(ctx, id)
 		})
 	})
-	if owner := w.owners(t.Context(), t)["b"]; err != nil || owner != made {
-		t.Errorf("create: error = %v; %s has the name, want %s", err, owner, made)
-	}
+	owner := w.owners(t.Context(), t)["b"]
+	assert.True(t, err == nil && owner == made, "create: error = %v; %s has the name, want %s", err, owner, made)
 }
 
 // TestManyRequestsThatDie is a storm of clients that fight over few names. Each tries again what was killed. At no time
@@ -246,10 +239,8 @@ func TestManyRequestsThatDie(t *testing.T) {
 					if id != uuid.Nil {
 						mine = id
 					}
-					if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, reservation.ErrTaken) &&
-						!errors.Is(err, destination.ErrUnknown) {
-						t.Error(err)
-					}
+					assert.True(t, err == nil || errors.Is(err, errKilled) || errors.Is(err, reservation.ErrTaken) ||
+						errors.Is(err, destination.ErrUnknown), "%v", err)
 				}
 			}
 		})
@@ -257,9 +248,8 @@ func TestManyRequestsThatDie(t *testing.T) {
 	group.Wait()
 	w.owners(ctx, t)
 	for _, name := range names {
-		if _, _, err := w.upsert(ctx, name, never); err != nil {
-			t.Errorf("%s can't be had: %v", name, err)
-		}
+		_, _, err := w.upsert(ctx, name, never)
+		assert.True(t, err == nil, "%s can't be had: %v", name, err)
 	}
 	assert.Equal(t, len(w.owners(ctx, t)), len(names), "want an owner for each of %v", names)
 }

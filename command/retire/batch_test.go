@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/retirement"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -109,9 +110,8 @@ func TestBatch(t *testing.T) {
 		attempted(2, noon.Add(time.Minute), delivery.StatusPending, refused),
 		attempted(3, noon.AddDate(0, 0, 1), delivery.StatusSucceeded, taken),
 	}
-	if !b.add(sent([]delivery.Event{attempted(1, noon, delivery.StatusSucceeded, taken)}, failedTwice)) {
-		t.Fatal("there was no room")
-	}
+	must.True(t, b.add(sent([]delivery.Event{attempted(1, noon, delivery.StatusSucceeded, taken)}, failedTwice)),
+		"there was no room")
 	if !b.add(sent([]delivery.Event{attempted(1, noon, delivery.StatusFailed, refused)},
 		[]delivery.Event{delivery.Superseded{At: noon}})) {
 		t.Fatal("there was no room for another one")

@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestHappeningBatch(t *testing.T) {
@@ -62,9 +63,7 @@ func TestHappeningBatch(t *testing.T) {
 	}
 	b := newHappeningBatch(noon.AddDate(1, 0, 0))
 	for range 2 { // the second time it is another sighting of it
-		if !b.add(g) {
-			t.Fatal("there was no room")
-		}
+		must.True(t, b.add(g), "there was no room")
 	}
 	want := retirement.HappeningsRetired{
 		Batch:      b.retired.Batch,
@@ -106,7 +105,6 @@ func TestHappeningBatchFitsAppend(t *testing.T) {
 		})
 	}
 	_, data, err := retirement.Events.Encode(b.retired)
-	if err != nil || len(data) > 1<<20 || len(data) < 1<<19 {
-		t.Errorf("%d happenings take %d bytes, %v", len(b.retired.Happenings), len(data), err)
-	}
+	assert.True(t, err == nil && len(data) <= 1<<20 && len(data) >= 1<<19,
+		"%d happenings take %d bytes, %v", len(b.retired.Happenings), len(data), err)
 }

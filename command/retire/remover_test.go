@@ -97,9 +97,8 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 		}
 	}
 	removed, err := retirement.Aggregate.Load(t.Context(), store, batch)
-	if err != nil || !removed.State.Removed || removed.Revision != 0 {
-		t.Errorf("removed %v at revision %d, %v", removed.State.Removed, removed.Revision, err)
-	}
+	assert.True(t, err == nil && removed.State.Removed && removed.Revision == 0,
+		"removed %v at revision %d, %v", removed.State.Removed, removed.Revision, err)
 	for e := range store.Read(t.Context(), retirement.Aggregate.Stream(batch), 0) {
 		metadata, err := eventstore.ParseMetadata(e.Metadata)
 		event, decodeErr := retirement.Events.Decode(&e)

@@ -17,6 +17,7 @@ import (
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -165,9 +166,7 @@ func TestRetirerBesideHangingStore(t *testing.T) {
 			var running sync.WaitGroup
 			running.Go(func() { _ = r.Run(ctx) })
 			pass(30 * time.Minute) // the turn began after 10
-			if !lock.TryLock() {
-				t.Fatalf("%s: the lock is held", call)
-			}
+			must.True(t, lock.TryLock(), "%s: the lock is held", call)
 			lock.Unlock()
 			pass(6 * time.Hour)
 			_, age := r.Retired()
@@ -189,9 +188,8 @@ func TestRetirerBesideHangingStore(t *testing.T) {
 			pass(59 * time.Minute)
 			stop()
 			running.Wait()
-			if took := time.Since(began); took > 59*time.Minute {
-				t.Errorf("%s: stopped after %s", call, took)
-			}
+			took := time.Since(began)
+			assert.True(t, took <= 59*time.Minute, "%s: stopped after %s", call, took)
 		})
 	}
 }
@@ -254,9 +252,8 @@ func TestRetirerLooksAgainDaily(t *testing.T) {
 		pass(48 * time.Hour)
 		stop()
 		running.Wait()
-		if walks != 2 || turns != 48 || w.batches() != 0 {
-			t.Errorf("in two days %d walks through all in %d turns", walks, turns)
-		}
+		assert.True(t, walks == 2 && turns == 48 && w.batches() == 0,
+			"in two days %d walks through all in %d turns", walks, turns)
 	})
 }
 
@@ -272,20 +269,17 @@ func TestRetirerScavengesOnce(t *testing.T) {
 				pass(24 * time.Hour)
 			}
 			n, err := r.Retire(t.Context())
-			if n != want.events || w.scavenges != want.scavenges || err != nil {
-				t.Errorf("turn %d: %d events retired, %d scavenges, %v", turn, n, w.scavenges, err)
-			}
+			assert.True(t, n == want.events && w.scavenges == want.scavenges && err == nil,
+				"turn %d: %d events retired, %d scavenges, %v", turn, n, w.scavenges, err)
 		}
-		if total, _ := r.Retired(); total != (retire.Totals{Events: 2}) {
-			t.Errorf("totals: %+v", total)
-		}
+		total, _ := r.Retired()
+		assert.True(t, total == (retire.Totals{Events: 2}), "totals: %+v", total)
 		recorded := eventstore.Recorded{Type: w.recorded.Type, Data: w.recorded.Data}
 		event, err := retirement.Events.Decode(&recorded)
 		retired, is := event.(retirement.Retired)
 		metadata, metadataErr := eventstore.ParseMetadata(w.recorded.Metadata)
-		if err != nil || metadataErr != nil || !is || !retired.At.Equal(time.Now()) || metadata.Actor != "retirement" {
-			t.Errorf("recorded %+v by %q (%v, %v)", event, metadata.Actor, err, metadataErr)
-		}
+		assert.True(t, err == nil && metadataErr == nil && is && retired.At.Equal(time.Now()) &&
+			metadata.Actor == "retirement", "recorded %+v by %q (%v, %v)", event, metadata.Actor, err, metadataErr)
 	})
 }
 
@@ -302,9 +296,7 @@ func TestRemoverBesideHangingStore(t *testing.T) {
 			batch := []eventstore.Recorded{{Type: "retirement.events-retired.v1", Data: data}}
 			w, began := &world{hangs: call}, time.Now()
 			err = retire.NewRemover(w, w.seal, w.tombstone).React(t.Context(), batch)
-			if err == nil || time.Since(began) > time.Hour {
-				t.Errorf("%s: %v after %s", call, err, time.Since(began))
-			}
+			assert.True(t, err != nil && time.Since(began) <= time.Hour, "%s: %v after %s", call, err, time.Since(began))
 			w.hang("")
 			if err := retire.NewRemover(w, w.seal, w.tombstone).React(t.Context(), batch); err != nil {
 				t.Errorf("%s: %v", call, err)
@@ -325,9 +317,8 @@ func TestRetirerBesideAnother(t *testing.T) {
 		running.Go(func() { _ = r.Run(ctx) })
 		pass(5 * time.Hour)
 		overdue, err := r.Overdue(ctx)
-		if want := 23*24*time.Hour - time.Hour; overdue != want || err != nil {
-			t.Errorf("overdue by %s, %v; want %s", overdue, err, want)
-		}
+		want := 23*24*time.Hour - time.Hour
+		assert.True(t, overdue == want && err == nil, "overdue by %s, %v; want %s", overdue, err, want)
 		if retired, age := r.Retired(); retired.Events != 0 || age != 5*time.Hour || len(r.Warnings()) != 0 {
 			t.Errorf("%d events retired, %s, %q", retired.Events, age, r.Warnings())
 		}

@@ -31,9 +31,7 @@ func TestHandlerHoldsBackByKind(t *testing.T) {
 		synctest.Wait()
 		got := lines.String()
 		for want, n := range map[string]int{"msg=one": 3, "msg=free": 5, "msg=two": 1, "i=4 held=3": 1, "g.x=1": 1} {
-			if strings.Count(got, want) != n {
-				t.Errorf("%q, want %d of it in\n%s", want, n, got)
-			}
+			assert.True(t, strings.Count(got, want) == n, "%q, want %d of it in\n%s", want, n, got)
 		}
 		<-time.After(2 * time.Minute)
 		lines.Reset()

@@ -85,9 +85,7 @@ func seal(t testing.TB, v *sealing.Vault, owner uuid.UUID, plain string) []byte 
 func refused(t testing.TB, v *sealing.Vault, owner uuid.UUID, sealed []byte, want error) {
 	t.Helper()
 	plain, err := v.Open(t.Context(), owner, sealing.Secret, sealed)
-	if !errors.Is(err, want) || plain != nil {
-		t.Errorf("opened to %q, error = %v, want %v", plain, err, want)
-	}
+	assert.True(t, errors.Is(err, want) && plain == nil, "opened to %q, error = %v, want %v", plain, err, want)
 }
 
 func TestSealedOpensForItsOwner(t *testing.T) {
@@ -151,20 +149,16 @@ func TestStoredFormStays(t *testing.T) {
 	v := newVault(t, keys, alice)  // Create leaves the key that is there
 	for _, field := range fields { // it was bound to none
 		plain, err := v.Open(t.Context(), alice, field, unhex(t, storedValue))
-		if err != nil || string(plain) != "whsec_c3RvcmVk" {
-			t.Errorf("opened as %s: %q, error = %v", field, plain, err)
-		}
+		assert.True(t, err == nil && string(plain) == "whsec_c3RvcmVk", "opened as %s: %q, error = %v", field, plain, err)
 	}
 	for field, stored := range storedFields {
 		plain, err := v.Open(t.Context(), alice, field, unhex(t, stored))
-		if err != nil || string(plain) != "stored in its field" {
-			t.Errorf("opened as %s: %q, error = %v", field, plain, err)
-		}
+		assert.True(t, err == nil && string(plain) == "stored in its field",
+			"opened as %s: %q, error = %v", field, plain, err)
 	}
 	digest, err := v.Digest(t.Context(), alice, []byte("stored"))
-	if err != nil || !bytes.Equal(digest, unhex(t, storedDigest)) {
-		t.Errorf("digest = %x, error = %v, want %s", digest, err, storedDigest)
-	}
+	assert.True(t, err == nil && bytes.Equal(digest, unhex(t, storedDigest)),
+		"digest = %x, error = %v, want %s", digest, err, storedDigest)
 }
 
 // A value that was changed in any byte, cut, prolonged or given to another owner does not open.
@@ -243,9 +237,8 @@ func TestAnotherMasterKeyOpensNothing(t *testing.T) {
 	assert.Is(t, assert.Err(other.Seal(t.Context(), alice, sealing.Secret, []byte("x"))), sealing.ErrDamaged,
 		"seal: error")
 	for _, length := range []int{0, 16, 31, 33} {
-		if _, err := sealing.NewVault(keys, make([]byte, length)); err == nil {
-			t.Errorf("a master key of %d bytes was accepted", length)
-		}
+		_, err := sealing.NewVault(keys, make([]byte, length))
+		assert.True(t, err != nil, "a master key of %d bytes was accepted", length)
 	}
 }
 
@@ -256,9 +249,7 @@ func TestDigestsTellValuesOfOneOwnerApart(t *testing.T) {
 	digest := func(v *sealing.Vault, owner uuid.UUID, plain string) string {
 		t.Helper()
 		d, err := v.Digest(t.Context(), owner, []byte(plain))
-		if err != nil || len(d) != 16 {
-			t.Fatalf("digest has %d bytes, error = %v", len(d), err)
-		}
+		must.True(t, err == nil && len(d) == 16, "digest has %d bytes, error = %v", len(d), err)
 		return string(d)
 	}
 	assert.Equal(t, digest(v, alice, "a"), digest(newVault(t, keys), alice, "a"),

@@ -130,9 +130,7 @@ func BenchmarkSealVerify(b *testing.B) {
 		began := used(b)
 		for range b.N {
 			report, err := v.Run(b.Context())
-			if err != nil || !report.OK() {
-				b.Fatalf("%+v, %v", report, err)
-			}
+			must.True(b, err == nil && report.OK(), "%+v, %v", report, err)
 		}
 		b.ReportMetric((used(b)-began).Seconds()/float64(b.N), "cpu-s")
 		b.ReportMetric(float64(b.N*events)/b.Elapsed().Seconds(), "events/s")

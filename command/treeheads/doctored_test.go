@@ -18,6 +18,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -68,13 +69,10 @@ func TestExportDoctored(t *testing.T) {
 	t.Parallel()
 	all := exports(t)
 	for name, file := range all {
-		if code, report := file.verify(t, trusted); (code == 0) != file.good {
-			t.Errorf("%s: %d, %s", name, code, report)
-		}
+		code, report := file.verify(t, trusted)
+		assert.True(t, (code == 0) == file.good, "%s: %d, %s", name, code, report)
 	}
-	if len(all) < 300 {
-		t.Errorf("%d files", len(all))
-	}
+	assert.True(t, len(all) >= 300, "%d files", len(all))
 }
 
 // exports are files that a verifier accepts, and others that it must not.

@@ -77,9 +77,8 @@ func TestExportLinked(t *testing.T) {
 	t.Parallel()
 	id, lines := linkedExport(t)
 	got := verifyExport(t, lines)
-	if len(got.Faults) > 0 || got.Events != 5 || got.Asked != id || len(got.Streams) != 3 || got.Unsealed != 2 {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, len(got.Faults) == 0 && got.Events == 5 && got.Asked == id && len(got.Streams) == 3 &&
+		got.Unsealed == 2, "%+v", got)
 	text := strings.Join(got.Report(), "\n")
 	for _, part := range []string{
 		"5 events of " + id.String() + " are in the tree of 5 events of " + got.Head.At.UTC().Format(time.RFC3339Nano) +
@@ -104,17 +103,14 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	lines, heads := export(t)
 	verified := verifyExport(t, lines, heads[0], heads[3])
-	if len(verified.Faults) > 0 || verified.Events != len(lines)-2 || verified.Unsealed != 2 || verified.Elsewhere != 2 {
-		t.Errorf("%+v", verified)
-	}
+	assert.True(t, len(verified.Faults) == 0 && verified.Events == len(lines)-2 && verified.Unsealed == 2 &&
+		verified.Elsewhere == 2, "%+v", verified)
 	want := []seal.ExportStream{{Stream: streamOf(0), Last: 5}, {Stream: streamOf(1), Last: 5}}
 	if diff := cmp.Diff(want, verified.Streams); diff != "" || verified.Asked != idOf(streamOf(0)) || !verified.KeyPinned {
 		t.Errorf("of %s, key pinned %v (-want +got):\n%s", verified.Asked, verified.KeyPinned, diff)
 	}
 	unpinned, err := seal.VerifyExport(strings.NewReader(strings.Join(lines, "")), nil, nil)
-	if err != nil || len(unpinned.Faults) > 0 || unpinned.KeyPinned {
-		t.Errorf("without a key: %+v, %v", unpinned, err)
-	}
+	assert.True(t, err == nil && len(unpinned.Faults) == 0 && !unpinned.KeyPinned, "without a key: %+v, %v", unpinned, err)
 }
 
 var town, library, school = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
@@ -154,9 +150,8 @@ func TestHostileExportOfSharedStream(t *testing.T) {
 	} {
 		lines, err := withheldExport(t, reader)
 		got := verifyExport(t, lines)
-		if err != nil || len(got.Faults) > 0 || got.Events != want.Events || got.Withheld != want.Withheld {
-			t.Errorf("reader %s: %+v, %v, want %+v", reader, got, err, want)
-		}
+		assert.True(t, err == nil && len(got.Faults) == 0 && got.Events == want.Events && got.Withheld == want.Withheld,
+			"reader %s: %+v, %v, want %+v", reader, got, err, want)
 		for _, line := range lines[1 : len(lines)-1] {
 			var e seal.ExportEvent
 			must.OK(t, json.Unmarshal([]byte(line), &e))

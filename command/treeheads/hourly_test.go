@@ -126,14 +126,10 @@ func TestHourlyInOneProcess(t *testing.T) {
 			pass(30 * time.Minute)
 		}
 		report := verify(t, l.copy(), nil)
-		if !report.OK() || report.Heads < 6 || report.Heads > 7 {
-			t.Errorf("in 6 hours: %+v", report)
-		}
+		assert.True(t, report.OK() && report.Heads >= 6 && report.Heads <= 7, "in 6 hours: %+v", report)
 		pass(10 * time.Hour)
 		idle := verify(t, l.copy(), nil)
-		if idle.Heads > report.Heads+1 {
-			t.Errorf("without news: %d heads", idle.Heads-report.Heads)
-		}
+		assert.True(t, idle.Heads <= report.Heads+1, "without news: %d heads", idle.Heads-report.Heads)
 		for _, h := range all {
 			if age, last := h.Age(t.Context()); age > time.Hour || last == nil || len(h.Warnings()) > 0 {
 				t.Errorf("age %s of %+v, %q", age, last, h.Warnings())
@@ -160,9 +156,8 @@ func TestCoverSealsEvent(t *testing.T) {
 		}
 		covering.Wait()
 		report := verify(t, l.copy(), nil)
-		if err = errors.Join(err, all[0].Cover(t.Context(), at)); err != nil || !report.OK() || report.Unsealed > 1 {
-			t.Fatalf("%+v, %v", report, err)
-		}
+		err = errors.Join(err, all[0].Cover(t.Context(), at))
+		must.True(t, err == nil && report.OK() && report.Unsealed <= 1, "%+v, %v", report, err)
 		if again := verify(t, l.copy(), nil); again.Heads != report.Heads {
 			t.Errorf("%d heads, %d after a second time", report.Heads, again.Heads)
 		}
@@ -214,10 +209,9 @@ func TestHourlyRetries(t *testing.T) {
 				go func() { _ = h.Run(t.Context()) }()
 				pass(3 * time.Hour)
 				age, last := h.Age(t.Context())
-				if got := h.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "log could not be sealed") ||
-					age != 3*time.Hour || last != nil {
-					t.Errorf("%q, age %s of %+v", got, age, last)
-				}
+				got := h.Warnings()
+				assert.True(t, len(got) == 1 && strings.HasPrefix(got[0], "log could not be sealed") && age == 3*time.Hour &&
+					last == nil, "%q, age %s of %+v", got, age, last)
 				if l.reach(true); elsewhere {
 					must.Get(hourly(l, lock()).Seal(t.Context(), by))(t)
 				}
@@ -278,17 +272,14 @@ func TestOutboxOutage(t *testing.T) {
 				for range 3 {
 					l.add(t, 5)
 					before := time.Now()
-					if _, err := h.Seal(t.Context(), by); err != nil || time.Since(before) > 0 {
-						t.Errorf("sealed after %s, %v", time.Since(before), err)
-					}
+					_, err := h.Seal(t.Context(), by)
+					assert.True(t, err == nil && time.Since(before) <= 0, "sealed after %s, %v", time.Since(before), err)
 					pass(time.Minute)
 				}
 				waiting, err := h.Outbox.Waiting()
 				got := strings.Join(h.Warnings(), "")
-				if waiting != 3 || err == nil || !strings.Contains(got, "(CARILLON_SEAL_TO): 3: ") ||
-					strings.Contains(got, "hunter2") {
-					t.Errorf("%d wait, %v: %q", waiting, err, got)
-				}
+				assert.True(t, waiting == 3 && err != nil && strings.Contains(got, "(CARILLON_SEAL_TO): 3: ") &&
+					!strings.Contains(got, "hunter2"), "%d wait, %v: %q", waiting, err, got)
 				server.status.Store(http.StatusOK)
 				pass(11 * time.Minute)
 				if report := verify(t, l.copy(), server.kept()); !report.OK() || report.Elsewhere != 3 || len(h.Warnings()) > 0 {
@@ -316,9 +307,8 @@ func TestOutboxAfterStart(t *testing.T) {
 		go func() { _ = h.Outbox.Run(t.Context()) }()
 		pass(time.Second)
 		kept := server.kept()
-		if n := len(kept); n != 1000 || kept[n-1].Size != heads[3].Size || kept[n-2].Size != heads[3].Size {
-			t.Errorf("%d heads", n)
-		}
+		n := len(kept)
+		assert.True(t, n == 1000 && kept[n-1].Size == heads[3].Size && kept[n-2].Size == heads[3].Size, "%d heads", n)
 	})
 }
 
@@ -334,13 +324,11 @@ func TestTargetFile(t *testing.T) {
 	text := must.Get(os.ReadFile(path))(t)
 	kept := must.Get(seal.ReadHeads(bytes.NewReader(text)))(t)
 	must.Equal(t, len(kept), 4, "heads")
-	if report := verify(t, l, kept); !report.OK() || report.Elsewhere != 4 {
-		t.Errorf("%+v", report)
-	}
+	report := verify(t, l, kept)
+	assert.True(t, report.OK() && report.Elsewhere == 4, "%+v", report)
 	for _, bad := range []string{"none\n{}\n", string(text) + `{"size":1,"root":"!","signature":"AA=="}`} {
-		if _, err := seal.ReadHeads(strings.NewReader(bad)); err == nil {
-			t.Errorf("heads were read of a file without any, or with one that can't be read: %s", bad)
-		}
+		_, err := seal.ReadHeads(strings.NewReader(bad))
+		assert.True(t, err != nil, "heads were read of a file without any, or with one that can't be read: %s", bad)
 	}
 }
 
@@ -361,13 +349,10 @@ func TestTargetAddress(t *testing.T) {
 	defer server.Close()
 	target := &treeheads.Target{To: server.URL + "/hunter2", Transport: server.Client().Transport}
 	must.OK(t, target.Send(t.Context(), &heads[1]))
-	if len(got) != 1 || !slices.Equal(got[0].Root, heads[1].Root) {
-		t.Errorf("got %+v", got)
-	}
+	assert.True(t, len(got) == 1 && slices.Equal(got[0].Root, heads[1].Root), "got %+v", got)
 	for _, status = range []int{http.StatusFound, http.StatusInternalServerError} {
-		if err := target.Send(t.Context(), &heads[1]); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("status %d: %v", status, err)
-		}
+		err := target.Send(t.Context(), &heads[1])
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "status %d: %v", status, err)
 	}
 	target.To = "https://127.0.0.1:1/hunter2"
 	if err := target.Send(t.Context(), &heads[1]); err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -413,8 +398,7 @@ func TestTargetFileHangs(t *testing.T) {
 	}
 	reader := must.Get(os.Open(path))(t)
 	text, err := io.ReadAll(reader) // until the writer has closed it
-	if kept, failed := seal.ReadHeads(bytes.NewReader(text)); len(kept) != 1 || failed != nil {
-		t.Errorf("%d heads of %q, %v, %v", len(kept), text, failed, err)
-	}
+	kept, failed := seal.ReadHeads(bytes.NewReader(text))
+	assert.True(t, len(kept) == 1 && failed == nil, "%d heads of %q, %v, %v", len(kept), text, failed, err)
 	must.OK(t, reader.Close())
 }

@@ -15,6 +15,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -56,9 +57,7 @@ func TestMutations(t *testing.T) {
 	t.Parallel()
 	original, heads := sealed(t)
 	list := slices.Concat(changes(), cuts(), swaps(), additions(original), rewrites(), forgeries(), cutting())
-	if len(list) < 100 {
-		t.Fatalf("%d mutations", len(list))
-	}
+	must.True(t, len(list) >= 100, "%d mutations", len(list))
 	for _, m := range list {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -377,7 +376,6 @@ func TestForgedHeadElsewhere(t *testing.T) {
 	l, heads := sealed(t)
 	heads[1].Size--
 	report := verify(t, l, heads)
-	if report.Count != 1 || report.Faults[0].Kind != treeheads.HeadFault || report.Elsewhere != 3 {
-		t.Errorf("%+v", report)
-	}
+	assert.True(t, report.Count == 1 && report.Faults[0].Kind == treeheads.HeadFault && report.Elsewhere == 3,
+		"%+v", report)
 }

@@ -58,9 +58,7 @@ func TestExportDoctoredInPython(t *testing.T) {
 	script.Stderr = t.Output()
 	out, err := script.Output()
 	lines := slices.Collect(strings.Lines(string(out)))
-	if err != nil || len(lines) != len(names) {
-		t.Fatalf("%d of %d files, %v", len(lines), len(names), err)
-	}
+	must.True(t, err == nil && len(lines) == len(names), "%d of %d files, %v", len(lines), len(names), err)
 	for i, name := range names {
 		var got [4]any
 		must.OK(t, json.Unmarshal([]byte(lines[i]), &got))

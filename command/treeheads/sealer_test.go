@@ -29,16 +29,13 @@ func TestSealCoversLog(t *testing.T) {
 	t.Parallel()
 	l, heads := sealed(t)
 	report := verify(t, l, heads)
-	if !report.OK() || report.Events != 43 || report.Heads != 4 || report.Elsewhere != 4 || report.Unsealed != 1 {
-		t.Errorf("%+v", report)
-	}
+	assert.True(t, report.OK() && report.Events == 43 && report.Heads == 4 && report.Elsewhere == 4 &&
+		report.Unsealed == 1, "%+v", report)
 	if more, err := sealer(l).Seal(t.Context(), by); len(more) > 0 || err != nil {
 		t.Errorf("without news: %d heads, %v", len(more), err)
 	}
 	last, count, err := sealer(l).Last(t.Context())
-	if err != nil || count != 4 || last.Size != heads[3].Size {
-		t.Errorf("last: %+v of %d, %v", last, count, err)
-	}
+	assert.True(t, err == nil && count == 4 && last.Size == heads[3].Size, "last: %+v of %d, %v", last, count, err)
 }
 
 // A process that starts goes on where the last one stopped, also if the last sealed events are gone since.
@@ -58,13 +55,10 @@ func TestSealResumes(t *testing.T) {
 				l.number()
 			}
 			heads, err := sealer(l).Seal(t.Context(), by)
-			if err != nil || len(heads) != 1 || heads[0].Size != 43+1+5 {
-				t.Fatalf("%+v, %v", heads, err)
-			}
+			must.True(t, err == nil && len(heads) == 1 && heads[0].Size == 43+1+5, "%+v, %v", heads, err)
 			report := verify(t, l, heads)
-			if cuts := map[bool]uint64{true: 1}[lost]; report.Count != cuts || report.Elsewhere != 1 {
-				t.Errorf("%+v", report)
-			}
+			cuts := map[bool]uint64{true: 1}[lost]
+			assert.True(t, report.Count == cuts && report.Elsewhere == 1, "%+v", report)
 		})
 	}
 }
@@ -83,12 +77,9 @@ func TestSealSplits(t *testing.T) {
 		})
 	}
 	heads, err := sealer(l).Seal(t.Context(), by)
-	if err != nil || len(heads) != 2 || heads[1].Size != 10_000 {
-		t.Fatalf("%d heads, %v", len(heads), err)
-	}
-	if report := verify(t, l, nil); !report.OK() || report.Unsealed != 2 {
-		t.Errorf("%+v", report)
-	}
+	must.True(t, err == nil && len(heads) == 2 && heads[1].Size == 10_000, "%d heads, %v", len(heads), err)
+	report := verify(t, l, nil)
+	assert.True(t, report.OK() && report.Unsealed == 2, "%+v", report)
 }
 
 // without is a log of which a stream was scavenged up to a revision.
@@ -187,25 +178,21 @@ func TestSealOnServers(t *testing.T) {
 			heads = append(heads, more...)
 			report := verifyWhole(t, store, heads)
 			events := 10*54 + 4 + len(heads) - 1
-			if report.Events != uint64(events) || report.Unsealed != 1 || report.Elsewhere != uint64(len(heads)) ||
-				report.Count != 2 || report.Faults[0].Kind != treeheads.Cut || report.Faults[1].Kind != treeheads.Cut {
-				t.Errorf("want %d events and two streams that were cut: %+v", events, report)
-			}
+			assert.True(t, report.Events == uint64(events) && report.Unsealed == 1 && report.Elsewhere == uint64(len(heads)) &&
+				report.Count == 2 && report.Faults[0].Kind == treeheads.Cut && report.Faults[1].Kind == treeheads.Cut,
+				"want %d events and two streams that were cut: %+v", events, report)
 			// Hidden events are exported all the same, as long as they are there; those of an ended stream are not.
 			for _, stream := range streams[:3] {
 				var out bytes.Buffer
 				wanted := treeheads.Wanted{ID: idOf(stream), Categories: []string{"feed", "source"}, Since: heads[0].Size}
 				must.OK(t, sealer(store).Export(t.Context(), &out, wanted, nil))
 				verified, err := seal.VerifyExport(&out, trusted, heads[:1])
-				if err != nil || len(verified.Faults) > 0 || verified.Events != 4 || verified.Elsewhere != 1 {
-					t.Errorf("%+v, %v", verified, err)
-				}
+				assert.True(t, err == nil && len(verified.Faults) == 0 && verified.Events == 4 && verified.Elsewhere == 1,
+					"%+v, %v", verified, err)
 				must.OK(t, store.Tombstone(t.Context(), stream))
 				var gone *treeheads.GoneError
 				err = sealer(store).Export(t.Context(), &out, wanted, nil)
-				if !errors.As(err, &gone) || gone.Events != 4 {
-					t.Errorf("after a tombstone: %v", err)
-				}
+				assert.True(t, errors.As(err, &gone) && gone.Events == 4, "after a tombstone: %v", err)
 				wanted.Organization = uuid.New()
 				assert.Is(t, sealer(store).Export(t.Context(), &out, wanted, nil), treeheads.ErrNothing,
 					"after a tombstone, for an organization")
@@ -242,9 +229,8 @@ func TestSealAtOnce(t *testing.T) {
 	}
 	busy.Wait()
 	report := verifyWhole(t, store, heads)
-	if !report.OK() || report.Elsewhere != uint64(len(heads)) || report.Heads == 0 || report.Heads > uint64(len(heads)) {
-		t.Errorf("%d heads were returned: %+v", len(heads), report)
-	}
+	assert.True(t, report.OK() && report.Elsewhere == uint64(len(heads)) && report.Heads != 0 &&
+		report.Heads <= uint64(len(heads)), "%d heads were returned: %+v", len(heads), report)
 	if more, err := sealer(store).Seal(t.Context(), by); err != nil || len(more) > 0 {
 		t.Errorf("left unsealed: %+v, %v", more, err)
 	}

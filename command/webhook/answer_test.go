@@ -75,9 +75,8 @@ func TestEarlyAnswerIsRead(t *testing.T) {
 				ID:      "d",
 				Body:    body,
 			})
-			if !strings.HasPrefix(answer, strconv.Itoa(result.StatusCode)) || result.Body != "early" {
-				t.Fatalf("%s, round %d: %+v", answer, round, result)
-			}
+			must.True(t, strings.HasPrefix(answer, strconv.Itoa(result.StatusCode)) && result.Body == "early",
+				"%s, round %d: %+v", answer, round, result)
 		}
 	}
 }
@@ -89,20 +88,15 @@ func TestHTTP2OnlyReceiverIsNamed(t *testing.T) {
 	const want = "the receiver speaks HTTP/2 only, and requests are sent by HTTP/1.1"
 	url, sender := rawServer(t, []string{"h2-16"}, func(*tls.Conn) {})
 	result := sender.Send(t.Context(), requestTo(t, url))
-	if result.ErrorMessage != want || result.StatusCode != 0 {
-		t.Errorf("refused: %+v", result)
-	}
+	assert.True(t, result.ErrorMessage == want && result.StatusCode == 0, "refused: %+v", result)
 	url, sender = rawServer(t, nil, func(conn *tls.Conn) {
 		_, _ = conn.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100})
 		_, _ = io.Copy(io.Discard, conn)
 	})
 	result = sender.Send(t.Context(), requestTo(t, url))
-	if result.ErrorMessage != want || result.StatusCode != 0 {
-		t.Errorf("answered in HTTP/2: %+v", result)
-	}
-	if found := sender.Probe(t.Context(), nil, url); found.Reachable || found.ErrorMessage != want {
-		t.Errorf("probed: %+v", found)
-	}
+	assert.True(t, result.ErrorMessage == want && result.StatusCode == 0, "answered in HTTP/2: %+v", result)
+	found := sender.Probe(t.Context(), nil, url)
+	assert.True(t, !found.Reachable && found.ErrorMessage == want, "probed: %+v", found)
 }
 
 func compressed(tb testing.TB, writer func(io.Writer) io.WriteCloser, text string) string {
@@ -190,9 +184,7 @@ func TestAnswerConcealsSigningSecrets(t *testing.T) {
 	key := []byte("\xff\xef\xbe<a key?> of 32 bytes >>>>?")
 	const text = "whsec_/+++PGEga2V5Pz4gb2YgMzIgYnl0ZXMgPj4+Pj8="
 	secret, err := ParseSecret(text)
-	if err != nil || !bytes.Equal(secret.bytes(), key) {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil && bytes.Equal(secret.bytes(), key), "%v", err)
 	hide := newConcealer("https://example.org/", nil, mint(t), secret)
 	encoded := base64.StdEncoding.EncodeToString([]byte(text))
 	for _, shown := range []string{
@@ -212,9 +204,8 @@ func TestAnswerConcealsSigningSecrets(t *testing.T) {
 		_, _ = io.WriteString(w, text)
 	})
 	result := e.sender(t, loopback, Options{}).Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{secret}, ID: "d"})
-	if strings.Contains(result.Body+result.Headers+result.ErrorMessage, text[6:20]) || result.StatusCode != 500 {
-		t.Errorf("%+v", result)
-	}
+	assert.True(t, !strings.Contains(result.Body+result.Headers+result.ErrorMessage, text[6:20]) &&
+		result.StatusCode == 500, "%+v", result)
 }
 
 // Addresses that are shown whole hide nothing in answers.
@@ -246,9 +237,7 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 	e := startEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	sender := e.sender(t, loopback, Options{})
 	transport, ok := sender.transport.(*http.Transport)
-	if !ok {
-		t.Fatal("not a transport of net/http")
-	}
+	must.True(t, ok, "not a transport of net/http")
 	dial := transport.DialContext
 	var opened []*egress.Conn
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -257,9 +246,8 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 		return conn, err
 	}
 	for range 3 {
-		if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() {
-			t.Fatalf("%+v", result)
-		}
+		result := sender.Send(t.Context(), requestTo(t, e.URL))
+		must.True(t, result.OK(), "%+v", result)
 	}
 	must.Equal(t, len(opened), 1, "connections")
 	opened[0].Expire(time.Now())
@@ -375,9 +363,7 @@ func TestAnnouncedBodyTakesLittleMemory(t *testing.T) {
 	slow := &asked{Reader: iotest.OneByteReader(strings.NewReader(text))}
 	assert.Equal(t, readBody(slow, 1<<20, keptText), text, "readBody")
 	for _, room := range slow.room {
-		if room > firstBytes {
-			t.Fatalf("%d bytes wait for an answer of %d", room, len(text))
-		}
+		must.True(t, room <= firstBytes, "%d bytes wait for an answer of %d", room, len(text))
 	}
 	for _, length := range []int{firstBytes - 1, firstBytes, firstBytes + 1, 3 * firstBytes} {
 		whole := strings.Repeat("a", length)

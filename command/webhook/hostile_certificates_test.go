@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -137,9 +138,7 @@ func TestHostileReceiversThatAnswer(t *testing.T) {
 					{"/500", nil, "endpoint answered 500 Internal Server Error"},
 				} {
 					result := sender.Send(t.Context(), requestVia(t, r.URL+tt.path, tt.via))
-					if result.ErrorMessage != tt.message {
-						t.Errorf("%s: %+v, want %q", tt.path, result, tt.message)
-					}
+					assert.True(t, result.ErrorMessage == tt.message, "%s: %+v, want %q", tt.path, result, tt.message)
 				}
 			}
 		})
@@ -163,9 +162,7 @@ func TestHostileHandshakeHangs(t *testing.T) {
 	result := NewSender(showing(t, r, nil), Options{Timeout: time.Second}).
 		Send(t.Context(), requestVia(t, r.URL, showing(t, r, &good)))
 	<-stuck
-	if result.FailureReason != delivery.FailureTimeout || result.Aborted {
-		t.Errorf("got %+v", result)
-	}
+	assert.True(t, result.FailureReason == delivery.FailureTimeout && !result.Aborted, "got %+v", result)
 }
 
 // The guard against private addresses stands before connections that show a certificate, too.
@@ -176,9 +173,8 @@ func TestHostileAddressesWithCertificate(t *testing.T) {
 	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}, nil)
 	guarded := egress.NewTransport(egress.Policy{}, egress.Options{Certificate: &shown})
 	result := NewSender(showing(t, r, nil), Options{}).Send(t.Context(), requestVia(t, r.URL, guarded))
-	if result.FailureReason != delivery.FailureBlocked || r.Connections.Load() > 0 {
-		t.Errorf("got %+v after %d connections", result, r.Connections.Load())
-	}
+	assert.True(t, result.FailureReason == delivery.FailureBlocked && r.Connections.Load() <= 0,
+		"got %+v after %d connections", result, r.Connections.Load())
 }
 
 // A refused certificate is named, with the authority that is missing and what to do.
@@ -235,13 +231,10 @@ func TestCertificateIsNamed(t *testing.T) {
 			t.Cleanup(server.Close)
 			sender := NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: known.Pool()}), Options{})
 			got := sender.Probe(t.Context(), nil, server.URL)
-			if got.FailureReason != "tls" || !strings.HasPrefix(got.ErrorMessage, "TLS: the certificate of ") {
-				t.Errorf("%s: %s", got.FailureReason, got.ErrorMessage)
-			}
+			assert.True(t, got.FailureReason == "tls" && strings.HasPrefix(got.ErrorMessage, "TLS: the certificate of "),
+				"%s: %s", got.FailureReason, got.ErrorMessage)
 			for _, want := range test.want {
-				if !strings.Contains(got.ErrorMessage, want) {
-					t.Errorf("%q does not say %q", got.ErrorMessage, want)
-				}
+				assert.True(t, strings.Contains(got.ErrorMessage, want), "%q does not say %q", got.ErrorMessage, want)
 			}
 		})
 	}
@@ -255,7 +248,6 @@ func TestTimeoutNamesItsStage(t *testing.T) {
 	sender := NewSender(egress.NewTransport(loopback, egress.Options{}), Options{Timeout: time.Second})
 	got := sender.Send(t.Context(), requestTo(t, "https://"+listener.Addr().String()))
 	const want = "timeout: the TLS handshake did not end within "
-	if got.FailureReason != "timeout" || !strings.HasPrefix(got.ErrorMessage, want) {
-		t.Errorf("%s: %s", got.FailureReason, got.ErrorMessage)
-	}
+	assert.True(t, got.FailureReason == "timeout" && strings.HasPrefix(got.ErrorMessage, want),
+		"%s: %s", got.FailureReason, got.ErrorMessage)
 }

@@ -32,22 +32,18 @@ func TestSecretRoundTrip(t *testing.T) {
 	t.Parallel()
 	secret := mint(t)
 	full := secret.Reveal()
-	if !strings.HasPrefix(full, "whsec_") || len(full) != len("whsec_")+44 {
-		t.Errorf("unexpected form, %d characters", len(full))
-	}
+	assert.True(t, strings.HasPrefix(full, "whsec_") && len(full) == len("whsec_")+44,
+		"unexpected form, %d characters", len(full))
 	again, err := ParseSecret(full)
-	if err != nil || again.Reveal() != full {
-		t.Errorf("parsing back: %v", err)
-	}
+	assert.True(t, err == nil && again.Reveal() == full, "parsing back: %v", err)
 	if other := mint(t); other.Reveal() == full {
 		t.Error("different secrets are equal")
 	}
 	if want := "whsec_…" + full[len(full)-4:]; secret.Masked() != want {
 		t.Errorf("masked: %s", secret.Masked())
 	}
-	if zero := (Secret{}); zero.Reveal() != "" || zero.Masked() != "" {
-		t.Error("zero secret")
-	}
+	zero := (Secret{})
+	assert.True(t, zero.Reveal() == "" && zero.Masked() == "", "zero secret")
 	assert.Is(t, assert.Err(Mint(strings.NewReader("short"))), io.ErrUnexpectedEOF, "randomness that ends")
 	for _, bad := range []string{"", "whsec_", full[6:], "whsec_***", "whsec_c2hvcnQ=",
 		"whsec_" + strings.Repeat("AAAA", 22)} {
@@ -160,9 +156,7 @@ func TestEnvelopeRefusesBadData(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"{", "1 2", `{"a":1},"id":"forged"`, "\xff", "nul", " "} {
 		got, err := Envelope{ID: "e", Data: []byte(data)}.AppendJSON(nil)
-		if !errors.Is(err, ErrData) || len(got) != 0 {
-			t.Errorf("%q: %q, %v", data, got, err)
-		}
+		assert.True(t, errors.Is(err, ErrData) && len(got) == 0, "%q: %q, %v", data, got, err)
 	}
 }
 
@@ -214,9 +208,8 @@ func TestValidateHeaders(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || err.Error() != test.want || !errors.Is(err, ErrHeaders) {
-			t.Errorf("%.60v: got %v, want %s", test.headers, err, test.want)
-		}
+		assert.True(t, err != nil && err.Error() == test.want && errors.Is(err, ErrHeaders),
+			"%.60v: got %v, want %s", test.headers, err, test.want)
 	}
 }
 
@@ -229,9 +222,8 @@ func TestReservedHeaders(t *testing.T) {
 		for _, spelling := range []string{name, strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]} {
 			var refused *HeaderError
 			err := ValidateHeaders(map[string]string{"x-fine": "v", spelling: "secret-value"})
-			if !errors.As(err, &refused) || refused.Name != spelling || refused.Problem != "is reserved" {
-				t.Errorf("%s: %v", spelling, err)
-			}
+			assert.True(t, errors.As(err, &refused) && refused.Name == spelling && refused.Problem == "is reserved",
+				"%s: %v", spelling, err)
 		}
 	}
 }
@@ -261,9 +253,7 @@ func TestTraceparentReplacesHeader(t *testing.T) {
 		assert.Equal(t, stale == nil, test.traceparent != "",
 			"traceparent %q beside tracestate %v", test.traceparent, stale)
 		for name := range test.want {
-			if sent[name] == nil {
-				t.Errorf("%s is missing", name)
-			}
+			assert.True(t, sent[name] != nil, "%s is missing", name)
 		}
 	}
 }

@@ -124,14 +124,11 @@ func TestSendIsVerifiable(t *testing.T) {
 			"Host":          "forged",
 		},
 	})
-	if !result.OK() || result.StatusCode != 200 || result.Body != "thanks" || result.ErrorMessage != "" ||
-		result.Aborted || result.Duration <= 0 {
-		t.Fatalf("got %+v", result)
-	}
+	must.True(t, result.OK() && result.StatusCode == 200 && result.Body == "thanks" && result.ErrorMessage == "" &&
+		!result.Aborted && result.Duration > 0, "got %+v", result)
 	got := e.requests()[0]
-	if got.method != http.MethodPost || got.uri != "/hook/a%20b?x=1" || !bytes.Equal(got.body, body) {
-		t.Errorf("got %s %s %s", got.method, got.uri, got.body)
-	}
+	assert.True(t, got.method == http.MethodPost && got.uri == "/hook/a%20b?x=1" && bytes.Equal(got.body, body),
+		"got %s %s %s", got.method, got.uri, got.body)
 	signature := got.header.Get("Webhook-Signature")
 	want := http.Header{
 		"Accept": {"*/*"}, "Authorization": {"Bearer t"}, "X-Tenant": {"acme"}, "Content-Type": {"application/json"},
@@ -139,9 +136,7 @@ func TestSendIsVerifiable(t *testing.T) {
 		"Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {signature},
 	}
 	assert.Same(t, got.header, want)
-	if strings.Count(signature, "v1,") != 2 || strings.Count(signature, " ") != 1 {
-		t.Errorf("signature %q", signature)
-	}
+	assert.True(t, strings.Count(signature, "v1,") == 2 && strings.Count(signature, " ") == 1, "signature %q", signature)
 	for _, secret := range []Secret{old, current} {
 		verifier := must.Get(standardwebhooks.NewWebhook(secret.Reveal()))(t)
 		must.OK(t, verifier.Verify(got.body, got.header))
@@ -152,9 +147,8 @@ func TestSendJudgesStatus(t *testing.T) {
 	t.Parallel()
 	e := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
 		var code int
-		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &code); err != nil {
-			t.Error(err)
-		}
+		_, err := fmt.Sscanf(r.URL.Path, "/%d", &code)
+		assert.True(t, err == nil, "%v", err)
 		w.Header().Set("Location", "/200")
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(code)
@@ -235,14 +229,12 @@ func TestSendReportsKeptConnection(t *testing.T) {
 			false},
 		"a long body": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(long))
-			if n, err := io.CopyN(w, zeros{}, long); err == nil {
-				t.Errorf("%d bytes were read", n)
-			}
+			n, err := io.CopyN(w, zeros{}, long)
+			assert.True(t, err != nil, "%d bytes were read", n)
 		}, false},
 		"an endless body": {func(w http.ResponseWriter, _ *http.Request) {
-			if n, err := io.CopyN(w, zeros{}, long); err == nil {
-				t.Errorf("%d bytes were read", n)
-			}
+			n, err := io.CopyN(w, zeros{}, long)
+			assert.True(t, err != nil, "%d bytes were read", n)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,16 +261,13 @@ func TestClosedSpareConnectionOpensNone(t *testing.T) {
 	e := startEndpoint(t, together(requests, func(http.ResponseWriter, *http.Request) {}))
 	sender := e.sender(t, loopback, Options{})
 	transport, ok := sender.transport.(*http.Transport)
-	if !ok {
-		t.Fatal("not a transport of net/http")
-	}
+	must.True(t, ok, "not a transport of net/http")
 	transport.MaxIdleConnsPerHost = 1
 	var sent sync.WaitGroup
 	for range requests {
 		sent.Go(func() {
-			if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.Kept {
-				t.Errorf("%+v", result)
-			}
+			result := sender.Send(t.Context(), requestTo(t, e.URL))
+			assert.True(t, result.Kept, "%+v", result)
 		})
 	}
 	sent.Wait()
@@ -350,14 +339,11 @@ func TestDroppedRequestIsNotSentAgain(t *testing.T) {
 			if name != "" {
 				request.Headers[name] = "own"
 			}
-			if result := sender.Send(t.Context(), request); result.FailureReason != delivery.FailureConnection ||
-				result.StatusCode != 0 {
-				t.Errorf("%+v, want a failure of the connection", result)
-			}
+			result := sender.Send(t.Context(), request)
+			assert.True(t, result.FailureReason == delivery.FailureConnection && result.StatusCode == 0,
+				"%+v, want a failure of the connection", result)
 			got := e.requests()
-			if len(got) != idle+1 {
-				t.Errorf("%d requests instead of 1", len(got)-idle)
-			}
+			assert.True(t, len(got) == idle+1, "%d requests instead of 1", len(got)-idle)
 			if last := got[len(got)-1].header; name != "" && last.Get(name) != "own" {
 				t.Errorf("%s did not come: %v", name, last)
 			}
@@ -374,9 +360,8 @@ func TestConnectionsClosedWhileIdleFailNoAttempt(t *testing.T) {
 		sender := e.sender(t, loopback, Options{})
 		e.idleConnections(t, sender, idle)
 		e.CloseClientConnections()
-		if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() {
-			t.Fatalf("%+v", result)
-		}
+		result := sender.Send(t.Context(), requestTo(t, e.URL))
+		must.True(t, result.OK(), "%+v", result)
 		must.Equal(t, len(e.requests())-idle, 1, "requests")
 	}
 }
@@ -403,9 +388,7 @@ func TestConnectionEndsWhileTaken_noFailure(t *testing.T) {
 	e := startEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	sender := e.sender(t, loopback, Options{})
 	transport, ok := sender.transport.(*http.Transport)
-	if !ok {
-		t.Fatal("not a transport of net/http")
-	}
+	must.True(t, ok, "not a transport of net/http")
 	var last *seenClosed
 	dial := transport.DialContext
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -436,9 +419,7 @@ func TestConnectionEndsWhileTaken_noFailure(t *testing.T) {
 	const rounds = 20 // which of two channels net/http looks at first is chance
 	for round := range rounds {
 		result := sender.Send(ctx, requestTo(t, e.URL))
-		if !result.OK() {
-			t.Fatalf("round %d: %+v", round, result)
-		}
+		must.True(t, result.OK(), "round %d: %+v", round, result)
 	}
 	if got := len(e.requests()); got != rounds || reused != rounds-1 {
 		t.Errorf("%d requests on %d connections that were taken twice, want %d on %d", got, reused, rounds, rounds-1)

@@ -76,18 +76,15 @@ func TestSendAborts(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		result := sender.Send(ctx, requestTo(t, "https://example.com/"))
-		if !result.Aborted || result.OK() || result.Duration != 3*time.Second {
-			t.Errorf("got %+v", result)
-		}
+		assert.True(t, result.Aborted && !result.OK() && result.Duration == 3*time.Second, "got %+v", result)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		sender := pipeSender(t, Options{}, silence)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		result := sender.Send(ctx, requestTo(t, "https://example.com/"))
-		if result.Aborted || result.FailureReason != "timeout" || result.Duration != 2*time.Second {
-			t.Errorf("a caller's deadline is a timeout: %+v", result)
-		}
+		assert.True(t, !result.Aborted && result.FailureReason == "timeout" && result.Duration == 2*time.Second,
+			"a caller's deadline is a timeout: %+v", result)
 	})
 }
 
@@ -109,10 +106,8 @@ func TestSendDoesNotWaitForDrippingBodies(t *testing.T) {
 				}
 			})
 			result := sender.Send(t.Context(), requestTo(t, "https://example.com/"))
-			if !result.OK() || result.StatusCode != 202 || result.Duration != test.want || result.Body == "" ||
-				len(result.Body) > 5 {
-				t.Errorf("got %+v", result)
-			}
+			assert.True(t, result.OK() && result.StatusCode == 202 && result.Duration == test.want && result.Body != "" &&
+				len(result.Body) <= 5, "got %+v", result)
 		})
 	}
 }
@@ -144,9 +139,8 @@ func TestSwitchingProtocolsIsNoAnswerToWaitFor(t *testing.T) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		})
 		result := sender.Send(t.Context(), requestTo(t, "https://example.com/"))
-		if result.FailureReason != "http_status" || result.StatusCode != 101 || result.Duration != 0 {
-			t.Errorf("got %+v", result)
-		}
+		assert.True(t, result.FailureReason == "http_status" && result.StatusCode == 101 && result.Duration == 0,
+			"got %+v", result)
 	})
 }
 
@@ -168,17 +162,14 @@ func TestProbe(t *testing.T) {
 	for _, code := range []int{200, 302, 404, 405, 410, 500, 503} {
 		e := startEndpoint(t, status(code))
 		got := e.sender(t, loopback, Options{Version: "9"}).Probe(t.Context(), nil, e.URL+"/hook")
-		if got.ResponseTime <= 0 {
-			t.Errorf("%d: no time: %+v", code, got)
-		}
+		assert.True(t, got.ResponseTime > 0, "%d: no time: %+v", code, got)
 		if want := (Reachability{Reachable: true, StatusCode: code, ResponseTime: got.ResponseTime}); got != want {
 			t.Errorf("%d: %+v", code, got)
 		}
 		request := e.requests()[0]
-		if request.method != http.MethodHead || len(request.body) != 0 || request.header.Get("User-Agent") != "Carillon/9" ||
-			request.header.Get("Webhook-Signature") != "" {
-			t.Errorf("sent %+v", request)
-		}
+		assert.True(t, request.method == http.MethodHead && len(request.body) == 0 &&
+			request.header.Get("User-Agent") == "Carillon/9" && request.header.Get("Webhook-Signature") == "",
+			"sent %+v", request)
 	}
 }
 
@@ -186,10 +177,8 @@ func TestProbeIsGuarded(t *testing.T) {
 	t.Parallel()
 	e := startEndpoint(t, status(200))
 	got := e.sender(t, egress.Policy{}, Options{}).Probe(t.Context(), nil, e.URL)
-	if got.Reachable || got.FailureReason != delivery.FailureBlocked ||
-		len(e.requests()) != 0 || e.connections.Load() != 0 {
-		t.Errorf("got %+v", got)
-	}
+	assert.True(t, !got.Reachable && got.FailureReason == delivery.FailureBlocked && len(e.requests()) == 0 &&
+		e.connections.Load() == 0, "got %+v", got)
 	assert.Equal(t, (Reachability{ResponseTime: 1999 * time.Microsecond}).ResponseTimeMs(), 1, "ms")
 }
 
@@ -213,13 +202,11 @@ func TestMalformedAnswersHaveOurWords(t *testing.T) {
 		})
 		sender := e.sender(t, loopback, Options{})
 		result := sender.Send(t.Context(), requestTo(t, e.URL))
-		if result.FailureReason != delivery.FailureConnection || result.StatusCode != 0 ||
-			!strings.HasPrefix(result.ErrorMessage, "malformed answer: ") || strings.Contains(result.ErrorMessage, "net/http") {
-			t.Errorf("%.40q: %+v", answer, result)
-		}
-		if found := sender.Probe(t.Context(), nil, e.URL); found.Reachable || found.StatusCode != 0 {
-			t.Errorf("%.40q: %+v", answer, found)
-		}
+		assert.True(t, result.FailureReason == delivery.FailureConnection && result.StatusCode == 0 &&
+			strings.HasPrefix(result.ErrorMessage, "malformed answer: ") && !strings.Contains(result.ErrorMessage, "net/http"),
+			"%.40q: %+v", answer, result)
+		found := sender.Probe(t.Context(), nil, e.URL)
+		assert.True(t, !found.Reachable && found.StatusCode == 0, "%.40q: %+v", answer, found)
 	}
 }
 
@@ -271,12 +258,10 @@ func TestSendFailuresTellNoSecrets(t *testing.T) {
 			ID:      "d",
 			Body:    []byte(hidden),
 		})
-		if result.FailureReason != test.reason || result.ErrorMessage != test.message {
-			t.Errorf("%s: %q, %q", test.name, result.FailureReason, result.ErrorMessage)
-		}
-		if shown := fmt.Sprintf("%+v", result); strings.Contains(shown, hidden) ||
-			strings.Contains(shown, secret.Reveal()[6:]) {
-			t.Errorf("%s: reveals a secret: %s", test.name, shown)
-		}
+		assert.True(t, result.FailureReason == test.reason && result.ErrorMessage == test.message,
+			"%s: %q, %q", test.name, result.FailureReason, result.ErrorMessage)
+		shown := fmt.Sprintf("%+v", result)
+		assert.True(t, !strings.Contains(shown, hidden) && !strings.Contains(shown, secret.Reveal()[6:]),
+			"%s: reveals a secret: %s", test.name, shown)
 	}
 }

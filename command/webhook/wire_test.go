@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -209,7 +210,5 @@ func TestAcceptedRequestArrivesAsTyped(t *testing.T) {
 			t.Fatalf("header %q, want %q", lines, want)
 		}
 	})
-	if accepted == 0 {
-		t.Error("nothing was accepted")
-	}
+	assert.True(t, accepted != 0, "nothing was accepted")
 }

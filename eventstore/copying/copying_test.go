@@ -44,9 +44,8 @@ func TestCopy_hasAllInOrder(t *testing.T) {
 	}
 	var held []copying.Stream
 	first := w.copy(copying.Options{Streams: func(s []copying.Stream) { held = s }})
-	if first.Resumed || first.Copied != first.Compared || first.Copied != 603 || first.Streams != uint64(len(streams)+1) {
-		t.Errorf("result %+v", first)
-	}
+	assert.True(t, !first.Resumed && first.Copied == first.Compared && first.Copied == 603 &&
+		first.Streams == uint64(len(streams)+1), "result %+v", first)
 	for _, one := range held {
 		if n := w.length(w.target, one.Name); uint64(n) != one.Events ||
 			len(one.SHA256) != 64 { //nolint:gosec // not negative
@@ -61,9 +60,7 @@ func TestCopy_hasAllInOrder(t *testing.T) {
 			continue
 		}
 		original, ok, err := w.source.Last(w.ctx, entry.Stream)
-		if err != nil || !ok {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil && ok, "%v", err)
 		if entry.ID == original.ID && len(original.Metadata) != 2 && !entry.Created.Equal(original.Created) {
 			t.Errorf("%s was created at %s, now at %s", entry.ID, original.Created, entry.Created)
 		}
@@ -112,9 +109,8 @@ func TestCopy_findsDifference(t *testing.T) {
 			w.put(w.target, "thing-1", eventstore.NoStream, copied)
 			_, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{})
 			var found *copying.Difference
-			if !errors.As(err, &found) || found.What != name || found.Revision != 2 || found.Stream != "thing-1" {
-				t.Errorf("error = %v", err)
-			}
+			assert.True(t, errors.As(err, &found) && found.What == name && found.Revision == 2 && found.Stream == "thing-1",
+				"error = %v", err)
 		})
 	}
 }
@@ -351,9 +347,7 @@ func BenchmarkCopy(b *testing.B) {
 				b.StartTimer()
 				result, err := copying.Copy(b.Context(), source, target, way.options)
 				b.StopTimer()
-				if err != nil || result.Copied != 2*streams {
-					b.Fatalf("%+v, %v", result, err)
-				}
+				must.True(b, err == nil && result.Copied == 2*streams, "%+v, %v", result, err)
 				stop()
 				b.StartTimer()
 			}

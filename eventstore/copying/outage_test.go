@@ -37,9 +37,7 @@ func (w *world) spread(events, streams int) {
 func (w *world) order(store *esdb.Store) (ids []uuid.UUID) {
 	w.Helper()
 	for entry, err := range store.All(w.ctx, eventstore.Start) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, err)
 		if entry.Stream[0] != '$' && entry.Type != eventstore.Filler {
 			ids = append(ids, entry.ID)
 		}
@@ -97,13 +95,11 @@ func TestAnOutageThatLastsIsAnError(t *testing.T) {
 			}
 		},
 	})
-	if !errors.Is(err, eventstore.ErrUnavailable) || result.Copied == 0 || result.Copied == 3000 {
-		t.Fatalf("%v after %+v", err, result)
-	}
+	must.True(t, errors.Is(err, eventstore.ErrUnavailable) && result.Copied != 0 && result.Copied != 3000,
+		"%v after %+v", err, result)
 	target.LoseLeader(0)
-	if again := w.copy(copying.Options{}); !again.Resumed || again.Copied == 0 || again.Compared != 3000 {
-		t.Errorf("%+v after %+v", again, result)
-	}
+	again := w.copy(copying.Options{})
+	assert.True(t, again.Resumed && again.Copied != 0 && again.Compared == 3000, "%+v after %+v", again, result)
 }
 
 // Wherever a copy of a scavenged store is cut off, the next run goes on from there.
@@ -199,18 +195,15 @@ func (v *traveller) take() {
 	after := eventstore.Start
 	if v.last.Stream != "" { // place of the last event in this store
 		for recorded, err := range v.source.Read(v.ctx, v.last.Stream, v.last.Revision) {
-			if err != nil || recorded.ID != v.last.ID {
-				v.Fatalf("event %d of %s is not to be found: %v", v.last.Revision, v.last.Stream, err)
-			}
+			must.True(v, err == nil && recorded.ID == v.last.ID,
+				"event %d of %s is not to be found: %v", v.last.Revision, v.last.Stream, err)
 			after = recorded.Position
 			break
 		}
 	}
 	var came []uuid.UUID
 	for message, err := range v.source.Subscribe(v.ctx, after, eventstore.Categories("thing")) {
-		if err != nil {
-			v.Fatal(err)
-		}
+		must.OK(v, err)
 		if message.CaughtUp {
 			break
 		}
@@ -218,16 +211,13 @@ func (v *traveller) take() {
 			came, v.last = append(came, message.Event.ID), *message.Event
 		}
 	}
-	if !slices.Equal(came, v.news) {
-		v.Errorf("the subscriber to the log got %d events, want %d others, or another order", len(came), len(v.news))
-	}
+	assert.True(v, slices.Equal(came, v.news),
+		"the subscriber to the log got %d events, want %d others, or another order", len(came), len(v.news))
 	v.news = nil
 	for _, stream := range v.names {
 		var got []uuid.UUID
 		for recorded, err := range v.source.Read(v.ctx, stream, v.taken[stream]+1) {
-			if err != nil {
-				v.Fatal(err)
-			}
+			must.OK(v, err)
 			got, v.taken[stream] = append(got, recorded.ID), recorded.Revision
 		}
 		if !slices.Equal(got, v.due[stream]) || v.taken[stream] != v.written[stream] {

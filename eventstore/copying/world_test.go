@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -107,9 +108,8 @@ func entries(n int) []esdb.Entry {
 
 func (w *world) put(store *esdb.Store, stream string, expected eventstore.Revision, list []esdb.Entry) {
 	w.Helper()
-	if _, err := store.AppendEntries(w.ctx, stream, expected, list); err != nil {
-		w.Fatalf("append to %s: %v", stream, err)
-	}
+	_, err := store.AppendEntries(w.ctx, stream, expected, list)
+	must.True(w, err == nil, "append to %s: %v", stream, err)
 }
 
 // describe sets a stream's metadata in the source; revision is that of the last, or NoStream.
@@ -149,9 +149,7 @@ func (w *world) sameStream(stream string) int {
 	}
 	want, wantErr := read(w.source)
 	got, gotErr := read(w.target)
-	if !errors.Is(gotErr, wantErr) {
-		w.Errorf("%s: error %v, want %v", stream, gotErr, wantErr)
-	}
+	assert.True(w, errors.Is(gotErr, wantErr), "%s: error %v, want %v", stream, gotErr, wantErr)
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("%s (-source +target):\n%s", stream, diff)
 	}
@@ -161,9 +159,7 @@ func (w *world) sameStream(stream string) int {
 func (w *world) length(store *esdb.Store, stream string) (n int) {
 	w.Helper()
 	for _, err := range store.Read(w.ctx, stream, 0) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, err)
 		n++
 	}
 	return n

@@ -105,9 +105,7 @@ func TestDiscovery(t *testing.T) {
 	client := dial(t, "esdb://"+address+","+address+"?tls=false")
 	appendTo(t, client, "s", esdb.NoStream{}, events(1)...)
 	version, err := client.GetServerVersion()
-	if err != nil || version.Major < 23 {
-		t.Errorf("version %+v, %v", version, err)
-	}
+	assert.True(t, err == nil && version.Major >= 23, "version %+v, %v", version, err)
 }
 
 func rawConnection(t *testing.T, s *server) *grpc.ClientConn {
@@ -163,12 +161,9 @@ func TestVerifyChangesNothing(t *testing.T) {
 	}
 	before := files()
 	report, err := node.Verify(t.Context(), node.Config{Dir: dir}, nil)
-	if err != nil || !report.OK() || report.Events != 20 {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
-	if after := files(); !slices.Equal(after, before) {
-		t.Errorf("files were %s, now %s", before, after)
-	}
+	assert.True(t, err == nil && report.OK() && report.Events == 20, "verify: %+v, %v", report, err)
+	after := files()
+	assert.True(t, slices.Equal(after, before), "files were %s, now %s", before, after)
 }
 
 func TestVerifyFindsFlippedBits(t *testing.T) {
@@ -181,9 +176,7 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 	}
 	s.stop(t)
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	if err != nil || len(tables) == 0 {
-		t.Fatalf("%v, %v", tables, err)
-	}
+	must.True(t, err == nil && len(tables) != 0, "%v, %v", tables, err)
 	for _, table := range tables {
 		content := must.Get(os.ReadFile(table))(t)
 		content[len(content)/3] ^= 4

@@ -43,10 +43,9 @@ func TestUnfinishedBatches(t *testing.T) {
 		}))
 	}
 	late := must.Get(call.Recv())(t)
-	if detail := late.GetError().GetDetails(); len(detail) != 1 || !detail[0].MessageIs(&shared.Timeout{}) ||
-		late.GetCorrelationId().String() != batchID(0).String() {
-		t.Errorf("the late one: %+v", late)
-	}
+	detail := late.GetError().GetDetails()
+	assert.True(t, len(detail) == 1 && detail[0].MessageIs(&shared.Timeout{}) &&
+		late.GetCorrelationId().String() == batchID(0).String(), "the late one: %+v", late)
 	for i := range many {
 		must.OK(t, call.Send(&streams.BatchAppendReq{
 			CorrelationId: batchID(int64(i)), ProposedMessages: batchEvents(1, 10), IsFinal: true,
@@ -103,9 +102,7 @@ func (f *frozen) Write(p []byte) (int, error) {
 // A subscriber that is frozen does not hold its call for hours.
 func TestFrozenSubscriberIsDropped(t *testing.T) {
 	t.Parallel()
-	if node.KeepaliveEvery != 10*time.Second {
-		t.Errorf("a node asks every %v", node.KeepaliveEvery)
-	}
+	assert.True(t, node.KeepaliveEvery == 10*time.Second, "a node asks every %v", node.KeepaliveEvery)
 	s := serve(t, node.WithKeepalive(node.Config{}, time.Second))
 	ice := &frozen{thaw: make(chan struct{}), stop: make(chan struct{})}
 	connection, err := grpc.NewClient("passthrough:///frozen", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -114,9 +111,7 @@ func TestFrozenSubscriberIsDropped(t *testing.T) {
 			ice.Conn = conn
 			return ice, err
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		close(ice.thaw) // or closing waits for it
 		_ = connection.Close()
@@ -181,13 +176,11 @@ func TestSizesOfAppends(t *testing.T) {
 	}
 	again := serve(t, node.Config{Dir: "node", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 	report, err := again.Verify(t.Context(), nil)
-	if err != nil || !report.OK() || report.Events != uint64(len(many))+1+1+8 {
-		t.Errorf("after a crash: %+v, %v", report, err)
-	}
+	assert.True(t, err == nil && report.OK() && report.Events == uint64(len(many))+1+1+8,
+		"after a crash: %+v, %v", report, err)
 	list, err := readStream(again.client(t), "much metadata", esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
-	if err != nil || len(list) != 8 || len(list[7].Event.UserMetadata) != 1_500_000 {
-		t.Errorf("%d events, %v", len(list), err)
-	}
+	assert.True(t, err == nil && len(list) == 8 && len(list[7].Event.UserMetadata) == 1_500_000,
+		"%d events, %v", len(list), err)
 }
 
 // Real servers remember an id for one of its streams only; the node does for each.

@@ -138,9 +138,7 @@ func eventually(tb testing.TB, what string, check func() bool) {
 	tb.Helper()
 	deadline := time.Now().Add(patience)
 	for !check() {
-		if time.Now().After(deadline) {
-			tb.Fatal("never: " + what)
-		}
+		must.True(tb, !time.Now().After(deadline), "%v", "never: "+what)
 		<-time.After(5 * time.Millisecond)
 	}
 }

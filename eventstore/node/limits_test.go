@@ -130,9 +130,8 @@ func TestWrongPasswordsAreLogged(t *testing.T) {
 			&streams.DeleteReq{}, &streams.DeleteResp{})
 		assert.Equal(t, status.Code(err), want, "%s password: %v", password, err)
 	}
-	if text := logged.String(); !strings.Contains(text, "wrong user or password") || strings.Contains(text, "admin") {
-		t.Errorf("logged %s", text)
-	}
+	text := logged.String()
+	assert.True(t, strings.Contains(text, "wrong user or password") && !strings.Contains(text, "admin"), "logged %s", text)
 }
 
 // A caller without credentials is refused by the headers alone: no message is needed, and messages take no memory.

@@ -82,9 +82,7 @@ func TestCaughtUpAndFellBehind(t *testing.T) {
 						appendTo(t, client, "s", esdb.NoStream{}, events(c.burst)...)
 					}
 				}
-				if len(steps) > 100 {
-					t.Fatal(steps)
-				}
+				must.True(t, len(steps) <= 100, "%v", steps)
 			}
 			assert.Equal(t, count, c.burst, "events")
 		})
@@ -119,13 +117,10 @@ func TestSubscribersThatDoNotReadHoldNobodyUp(t *testing.T) { //nolint:parallelt
 		appendTo(t, client, fmt.Sprintf("s-%d", i), esdb.NoStream{}, event("big", data))
 	}
 	// 60 MB went by; twenty stalled connections may hold only windows and pages.
-	if grown := heap() - before; grown > 120<<20 {
-		t.Errorf("the heap grew by %d MB", grown>>20)
-	}
+	grown := heap() - before
+	assert.True(t, grown <= 120<<20, "the heap grew by %d MB", grown>>20)
 	list := readAll(t, client, esdb.ReadAllOptions{From: esdb.End{}, Direction: esdb.Backwards}, 1)
-	if len(list) != 1 || list[0].Event.StreamID != fmt.Sprintf("s-%d", written-1) {
-		t.Errorf("last event %+v", list)
-	}
+	assert.True(t, len(list) == 1 && list[0].Event.StreamID == fmt.Sprintf("s-%d", written-1), "last event %+v", list)
 }
 
 func heap() int64 {

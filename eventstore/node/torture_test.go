@@ -21,6 +21,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -63,9 +64,7 @@ func startChild(t *testing.T, dir, socket string) *exec.Cmd {
 			_ = connection.Close()
 			return child
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the node does not come up: %v", err)
-		}
+		must.True(t, !time.Now().After(deadline), "the node does not come up: %v", err)
 		<-time.After(2 * time.Millisecond)
 	}
 }
@@ -93,17 +92,14 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 		<-time.After(time.Duration(20+rand.IntN(150)) * time.Millisecond) // #nosec G404 -- a test
 		must.OK(t, child.Process.Kill())
 		var killed *exec.ExitError
-		if err := child.Wait(); !errors.As(err, &killed) || killed.Exited() {
-			t.Fatalf("kill %d: the node had ended by itself: %v", kill, err)
-		}
+		err := child.Wait()
+		must.True(t, errors.As(err, &killed) && !killed.Exited(), "kill %d: the node had ended by itself: %v", kill, err)
 	}
 	cancel()
 	writing.Wait()
 
 	report, err := node.Verify(context.Background(), node.Config{Dir: dir}, nil)
-	if err != nil || !report.OK() {
-		t.Fatalf("verify: %+v, %v", report, err)
-	}
+	must.True(t, err == nil && report.OK(), "verify: %+v, %v", report, err)
 	last := serve(t, node.Config{Dir: dir})
 	defer last.stop(t) // before its directory is removed
 	client := last.client(t)
@@ -111,13 +107,10 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 	for writer, want := range acknowledged {
 		total += len(want)
 		got, err := readStream(client, tortureStream(writer), esdb.ReadStreamOptions{From: esdb.Start{}}, 1<<40)
-		if err != nil && len(want) > 0 {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil || len(want) == 0, "%v", err)
 		// One append may have been written and not acknowledged.
-		if len(got) < len(want) || len(got) > len(want)+tortureBatch {
-			t.Errorf("writer %d: %d events, %d acknowledged", writer, len(got), len(want))
-		}
+		assert.True(t, len(got) >= len(want) && len(got) <= len(want)+tortureBatch,
+			"writer %d: %d events, %d acknowledged", writer, len(got), len(want))
 		for i := range min(len(got), len(want)) {
 			if got[i].Event.EventID != want[i].EventID || got[i].Event.EventNumber != uint64(i) {
 				t.Fatalf("writer %d: event %d is %s, acknowledged was %s", writer, i, got[i].Event.EventID, want[i].EventID)
@@ -126,9 +119,7 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 	}
 	t.Logf("%d kills, %d events acknowledged, all found once; %d events and %d streams verified", kills, total,
 		report.Events, report.Streams)
-	if total == 0 {
-		t.Error("nothing was ever acknowledged")
-	}
+	assert.True(t, total != 0, "nothing was ever acknowledged")
 }
 
 // leakClient connects a client that is never closed: calls that hang in it would panic on closing.
@@ -163,9 +154,8 @@ func torment(
 			result, err := attempt(ctx, client, tortureStream(writer), expected, list)
 			if err == nil {
 				done = append(done, list...)
-				if result.NextExpectedVersion != uint64(len(done)-1) {
-					t.Errorf("writer %d: acknowledged up to %d, want %d", writer, result.NextExpectedVersion, len(done)-1)
-				}
+				assert.True(t, result.NextExpectedVersion == uint64(len(done)-1),
+					"writer %d: acknowledged up to %d, want %d", writer, result.NextExpectedVersion, len(done)-1)
 				break
 			}
 			if code(err) == esdb.ErrorCodeWrongExpectedVersion {

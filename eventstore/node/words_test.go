@@ -38,16 +38,12 @@ func TestPersistentSubscriptionsAreRefused(t *testing.T) {
 	_, createErr := groups.Create(t.Context(), &pb.CreateReq{})
 	_, listErr := groups.List(t.Context(), &pb.ListReq{})
 	for name, err := range map[string]error{"read": readErr, "create": createErr, "list": listErr} {
-		if status.Code(err) != codes.Unimplemented ||
-			!strings.Contains(err.Error(), "persistent subscriptions are not supported") {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, status.Code(err) == codes.Unimplemented &&
+			strings.Contains(err.Error(), "persistent subscriptions are not supported"), "%s: %v", name, err)
 	}
 	client := s.client(t)
 	err = client.CreatePersistentSubscription(t.Context(), "s", "g", esdb.PersistentStreamSubscriptionOptions{})
-	if err == nil || !strings.Contains(err.Error(), "not supported") {
-		t.Errorf("the official client: %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "not supported"), "the official client: %v", err)
 	err = client.CreatePersistentSubscriptionToAll(t.Context(), "g", esdb.PersistentAllSubscriptionOptions{})
 	assert.Equal(t, code(err), esdb.ErrorCodeUnsupportedFeature, "the official client, on $all: %v", err)
 }
@@ -99,9 +95,8 @@ func TestOlderClientsRead(t *testing.T) {
 	complete := map[string]string{"type": "t", "content-type": "application/json"}
 	must.Get(write(complete, &metadata.MD{}))(t)
 	again, err := write(complete, &metadata.MD{"another": nil})
-	if detail := again.GetWrongExpectedVersion(); err != nil || detail.GetExpectedRevision_20_6_0() != 1<<64-1 {
-		t.Errorf("%v, %v", again, err)
-	}
+	detail := again.GetWrongExpectedVersion()
+	assert.True(t, err == nil && detail.GetExpectedRevision_20_6_0() == 1<<64-1, "%v, %v", again, err)
 }
 
 // page gets a page, and says which version of HTTP it came by.
@@ -167,9 +162,8 @@ func TestHTTPBesideGRPC(t *testing.T) {
 			"/streams/s":                {404, ""},
 		} {
 			code, text, proto := page(t, c.client, c.base+path, c.user)
-			if code != want.code || !strings.Contains(text, want.text) || proto != c.proto {
-				t.Errorf("%s: %s: %d by %s: %s", name, path, code, proto, text)
-			}
+			assert.True(t, code == want.code && strings.Contains(text, want.text) && proto == c.proto,
+				"%s: %s: %d by %s: %s", name, path, code, proto, text)
 			if path == "/metrics" && code == 200 &&
 				!strings.Contains(text, `eventstore_node_calls_total{method="event_store.client.streams.Streams/Append"} 1`) {
 				t.Errorf("%s: metrics: %s", name, text)
@@ -180,9 +174,7 @@ func TestHTTPBesideGRPC(t *testing.T) {
 		}
 	}
 	response, err := http.Post("http://"+at+"/info", "text/plain", strings.NewReader("x")) //nolint:noctx // a test
-	if err != nil || response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %v, %v", response, err)
-	}
+	assert.True(t, err == nil && response.StatusCode == http.StatusMethodNotAllowed, "POST: %v, %v", response, err)
 	if err == nil {
 		_ = response.Body.Close()
 	}
@@ -220,7 +212,6 @@ func TestConnectionsThatSayNothing(t *testing.T) {
 		must.Get(io.WriteString(conn, begin))(t)
 	}
 	appendTo(t, dial(t, "esdb://"+at+"?tls=false"), "s", esdb.NoStream{}, events(1)...)
-	if code, _, _ := page(t, browser(t), "http://"+at+"/health/live", ""); code != http.StatusNoContent {
-		t.Errorf("%d", code)
-	}
+	code, _, _ := page(t, browser(t), "http://"+at+"/health/live", "")
+	assert.True(t, code == http.StatusNoContent, "%d", code)
 }

@@ -15,6 +15,7 @@ import (
 
 	"carillon/eventstore/panics"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 const fatal = "CARILLON_TEST_FATAL"
@@ -67,14 +68,12 @@ func TestCatch(t *testing.T) {
 		}
 		assert.Is(t, panics.Catch("waits for it", func() error { panic(err) }), err, "%s, passed on", what)
 		text := logged.String()
-		if !strings.Contains(text, "TestCatch") || !strings.Contains(text, what) || strings.Contains(text, "s3cret") {
-			t.Errorf("%s: logged %s", what, text)
-		}
+		assert.True(t, strings.Contains(text, "TestCatch") && strings.Contains(text, what) &&
+			!strings.Contains(text, "s3cret"), "%s: logged %s", what, text)
 	}
 	defer func() {
-		if err, is := recover().(error); !is || !errors.Is(err, http.ErrAbortHandler) {
-			t.Errorf("a dropped connection: %v", err)
-		}
+		err, is := recover().(error)
+		assert.True(t, is && errors.Is(err, http.ErrAbortHandler), "a dropped connection: %v", err)
 	}()
 	_ = panics.Catch("handler", func() error { panic(http.ErrAbortHandler) })
 }
@@ -105,10 +104,8 @@ func TestFatal_endsTheProcess(t *testing.T) {
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), fatal+"=1")
 	out, err := child.CombinedOutput()
-	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
-		t.Fatalf("ended with %v", err)
-	}
-	if text := string(out); !strings.Contains(text, "TestMain") || strings.Contains(text, "s3cret") {
-		t.Errorf("printed %s", text)
-	}
+	_, ended := errors.AsType[*exec.ExitError](err)
+	must.True(t, ended, "ended with %v", err)
+	text := string(out)
+	assert.True(t, strings.Contains(text, "TestMain") && !strings.Contains(text, "s3cret"), "printed %s", text)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"carillon/eventstore/reach"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // store is something that may be cut off.
@@ -59,9 +61,7 @@ func TestWatchEndsWorkWhenStoreIsLost(t *testing.T) {
 				working, done := w.While(t.Context())
 				defer done()
 				time.Sleep(time.Minute + 300*time.Millisecond)
-				if working.Err() != nil || w.Err() != nil {
-					t.Fatal("lost although it answers")
-				}
+				must.True(t, working.Err() == nil && w.Err() == nil, "lost although it answers")
 				began := time.Now()
 				s.cut.Store(true)
 				<-working.Done()
@@ -127,7 +127,5 @@ func TestWatchWaitEndsWithContext(t *testing.T) {
 	var none *reach.Watch
 	working, done := none.While(t.Context())
 	defer done()
-	if working.Err() != nil || none.Err() != nil {
-		t.Error("without a watch nothing is lost")
-	}
+	assert.True(t, working.Err() == nil && none.Err() == nil, "without a watch nothing is lost")
 }

@@ -94,11 +94,8 @@ func TestTreeResumes(t *testing.T) {
 		leaf := seal.Hash{byte(size)}
 		whole.Append(leaf)
 		resumed.Append(leaf)
-		if resumed.Root() != whole.Root() || resumed.Size() != size+1 {
-			t.Fatalf("after %d leaves the roots differ", size)
-		}
+		must.True(t, resumed.Root() == whole.Root() && resumed.Size() == size+1, "after %d leaves the roots differ", size)
 	}
-	if _, err := seal.ResumeTree(3, whole.Nodes()); err == nil {
-		t.Error("nodes of another size were taken")
-	}
+	_, err := seal.ResumeTree(3, whole.Nodes())
+	assert.True(t, err != nil, "nodes of another size were taken")
 }

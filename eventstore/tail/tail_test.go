@@ -341,9 +341,7 @@ func consumersEnd(t *testing.T, late bool) {
 			<-other.ended // so that what is shared has begun again before this one joins it
 		}
 	}
-	if ctx.Err() != nil {
-		t.Fatal("it did not end")
-	}
+	must.True(t, ctx.Err() == nil, "it did not end")
 	again := newConsumer()
 	go again.follow(ctx, store, "a", 2)
 	<-again.caught
@@ -402,7 +400,6 @@ func TestTail_survivesAPanic(t *testing.T) {
 			break
 		}
 	}
-	if !slices.Equal(got, want) || below.left.Load() > 0 {
-		t.Errorf("%d events came, want %d; it panics in %d", len(got), len(want), below.left.Load())
-	}
+	assert.True(t, slices.Equal(got, want) && below.left.Load() <= 0,
+		"%d events came, want %d; it panics in %d", len(got), len(want), below.left.Load())
 }

@@ -73,9 +73,8 @@ func logged() (*slog.Logger, *bytes.Buffer) {
 func ensure(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	log, out := logged()
-	if err := analytics.Ensure(t.Context(), pool, log); err != nil || out.Len() > 0 {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	err := analytics.Ensure(t.Context(), pool, log)
+	must.True(t, err == nil && out.Len() <= 0, "%v\n%s", err, out)
 }
 
 // rows returns what a query finds, without places in the log.
@@ -269,15 +268,12 @@ func TestViewsShowWhatHappened(t *testing.T) {
 			`"failed": 1, ` + external + `}`,
 	} {
 		got := rows(t, pool, query)
-		if len(got) != 1 || !sameJSON(t, got[0], want) {
-			t.Errorf("%s:\n%s\nwant\n%s", query, strings.Join(got, "\n"), want)
-		}
+		assert.True(t, len(got) == 1 && sameJSON(t, got[0], want), "%s:\n%s\nwant\n%s", query, strings.Join(got, "\n"), want)
 	}
 	for _, view := range views {
-		if shown := strings.Join(rows(t, pool, "SELECT * FROM analytics."+view), "\n"); strings.Contains(shown, "hunter2") ||
-			strings.Contains(shown, "sealed") || strings.Contains(shown, "capability") {
-			t.Errorf("%s shows what must not be seen: %s", view, shown)
-		}
+		shown := strings.Join(rows(t, pool, "SELECT * FROM analytics."+view), "\n")
+		assert.True(t, !strings.Contains(shown, "hunter2") && !strings.Contains(shown, "sealed") &&
+			!strings.Contains(shown, "capability"), "%s shows what must not be seen: %s", view, shown)
 	}
 }
 
@@ -319,13 +315,11 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 		must.OK(t, json.Unmarshal([]byte(line), &table))
 		tables = append(tables, table.Name)
 	}
-	if !strings.Contains(strings.Join(tables, " "), "deliveries.deliveries") || len(tables) < 15 {
-		t.Fatalf("tables: %v", tables)
-	}
+	must.True(t, strings.Contains(strings.Join(tables, " "), "deliveries.deliveries") && len(tables) >= 15,
+		"tables: %v", tables)
 	for _, table := range tables {
-		if err := as(t, pool, analytics.Role, "SELECT FROM "+table); !denied(err) {
-			t.Errorf("%s: %v, want denied", table, err)
-		}
+		err := as(t, pool, analytics.Role, "SELECT FROM "+table)
+		assert.True(t, denied(err), "%s: %v, want denied", table, err)
 	}
 	for _, statement := range []string{
 		"CREATE TABLE analytics.mine (x int)", "CREATE TABLE public.mine (x int)", "CREATE SCHEMA mine",
@@ -345,9 +339,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	suspicious := rows(t, pool, `SELECT table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'analytics'
 		AND (column_name ~ 'secret|header|body|url|hash|seal|error|token' OR data_type = 'bytea')`)
-	if len(suspicious) > 0 {
-		t.Errorf("columns that look like what must not be seen: %v", suspicious)
-	}
+	assert.True(t, len(suspicious) == 0, "columns that look like what must not be seen: %v", suspicious)
 }
 
 func TestEverythingIsDocumented(t *testing.T) {
@@ -359,9 +351,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 		AND a.attnum > 0
 		WHERE c.relnamespace = 'analytics'::regnamespace AND (col_description(c.oid, a.attnum) IS NULL
 		OR obj_description(c.oid, 'pg_class') IS NULL)`)
-	if len(silent) > 0 {
-		t.Errorf("without a comment: %v", silent)
-	}
+	assert.True(t, len(silent) == 0, "without a comment: %v", silent)
 }
 
 const oids = "SELECT relname, oid::bigint FROM pg_class WHERE relnamespace = 'analytics'::regnamespace ORDER BY relname"
@@ -456,8 +446,6 @@ func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
 		log.Project()
 		got := rows(t, pool, "SELECT title, timezone, stale_since FROM analytics.items")
 		want := `{"title": "A", "timezone": "Europe/Rome", "stale_since": ` + tt.want + `}`
-		if len(got) != 1 || !sameJSON(t, got[0], want) {
-			t.Errorf("after %d: %q, want %s", hour, got, want)
-		}
+		assert.True(t, len(got) == 1 && sameJSON(t, got[0], want), "after %d: %q, want %s", hour, got, want)
 	}
 }

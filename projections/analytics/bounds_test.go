@@ -53,9 +53,8 @@ func TestLoginBounds(t *testing.T) {
 	must.OK(t, err)
 	defer func() { _ = analyst.Close(context.WithoutCancel(t.Context())) }()
 	for _, view := range views {
-		if _, err := analyst.Exec(t.Context(), "SELECT * FROM "+view+" LIMIT 1"); err != nil {
-			t.Errorf("%s: %v", view, err)
-		}
+		_, err := analyst.Exec(t.Context(), "SELECT * FROM "+view+" LIMIT 1")
+		assert.True(t, err == nil, "%s: %v", view, err)
 	}
 	if _, err := analyst.Exec(t.Context(), "CREATE TABLE analytics.mine (a int)"); code(err) != readOnly {
 		t.Errorf("a write by default: %v", err)
@@ -83,22 +82,19 @@ func TestLoginBounds(t *testing.T) {
 		"ALTER ROLE CURRENT_USER CONNECTION LIMIT -1":                        mayNot,
 		"SELECT a FROM generate_series(1, 30000000) a ORDER BY md5(a::text)": full,
 	} {
-		if _, err := conn.Exec(t.Context(), statement); code(err) != want {
-			t.Errorf("%s: %v, want %s", statement, err, want)
-		}
+		_, err := conn.Exec(t.Context(), statement)
+		assert.True(t, code(err) == want, "%s: %v, want %s", statement, err, want)
 	}
 	for _, database := range []string{"postgres", "template1"} {
 		config := conn.Config()
 		config.Database = database
-		if _, err := pgx.ConnectConfig(t.Context(), config); err == nil {
-			t.Errorf("the login opens database %s", database)
-		}
+		_, err := pgx.ConnectConfig(t.Context(), config)
+		assert.True(t, err != nil, "the login opens database %s", database)
 	}
 	must.Get(conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER RESET ALL"))(t)
 	settings := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = '"+name+"'")
-	if !strings.Contains(settings[0], "temp_file_limit=256MB") || strings.Contains(settings[0], "search_path") {
-		t.Errorf("settings of the role: %v", settings)
-	}
+	assert.True(t, strings.Contains(settings[0], "temp_file_limit=256MB") && !strings.Contains(settings[0], "search_path"),
+		"settings of the role: %v", settings)
 }
 
 // A session that took the locks before they were withheld, or that stays in a transaction, in any database, is
@@ -171,9 +167,8 @@ func TestEarlierLogin(t *testing.T) {
 		must.OK(t, err)
 	}
 	ensure(t, pool)
-	if got := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = 'ana'"); !strings.Contains(got[0], "256MB") {
-		t.Errorf("settings: %v", got)
-	}
+	got := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = 'ana'")
+	assert.True(t, strings.Contains(got[0], "256MB"), "settings: %v", got)
 	logins := loginsOf(t, pool)
 	if _, err := pool.Exec(t.Context(), "ALTER ROLE ana NOLOGIN"); err != nil { // a deletion ended here
 		t.Fatal(err)
@@ -199,9 +194,7 @@ func TestLoginWithoutSuperuser(t *testing.T) {
 	log, out := logged()
 	logins := analytics.Logins{Pool: pool, Log: log}
 	connection, err := logins.Create(t.Context(), "ana")
-	if err != nil || !strings.Contains(out.String(), "have a superuser revoke") {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.True(t, err == nil && strings.Contains(out.String(), "have a superuser revoke"), "%v\n%s", err, out)
 	conn := connect(t, connection)
 	must.Get(conn.Exec(t.Context(), "SELECT pg_advisory_lock(7)"))(t)
 	must.OK(t, analytics.EndOverdue(t.Context(), pool, log))
@@ -242,9 +235,7 @@ func newLogin(t *testing.T, logins analytics.Logins) (name, connection string) {
 	connection = must.Get(logins.Create(t.Context(), name))(t)
 	t.Cleanup(func() {
 		err := logins.Delete(context.WithoutCancel(t.Context()), name)
-		if err != nil && !errors.Is(err, analytics.ErrNoLogin) {
-			t.Error(err)
-		}
+		assert.True(t, err == nil || errors.Is(err, analytics.ErrNoLogin), "%v", err)
 	})
 	return name, connection
 }
@@ -277,9 +268,7 @@ func TestLoginNames(t *testing.T) {
 	name, _ := newLogin(t, logins)
 	assert.Is(t, assert.Err(logins.Create(t.Context(), name)), analytics.ErrLoginTaken, "created twice")
 	listed, err := logins.List(t.Context())
-	if err != nil || !strings.Contains(strings.Join(listed, " "), name) {
-		t.Errorf("listed %v, %v", listed, err)
-	}
+	assert.True(t, err == nil && strings.Contains(strings.Join(listed, " "), name), "listed %v, %v", listed, err)
 	for _, bad := range []string{
 		"", "Ana", "1ana", "ana; DROP TABLE x", `a"b`, "pg_monitor", "postgres", "public", "none",
 		"carillon", "carillon_analyst",
@@ -334,8 +323,6 @@ func TestQuestionsOfTheDocumentation(t *testing.T) {
 				t.Errorf("%s: %v\n%s", page, err, query)
 			}
 		}
-		if asked < least {
-			t.Errorf("%s has %d questions, and %d were found", page, least, asked)
-		}
+		assert.True(t, asked >= least, "%s has %d questions, and %d were found", page, least, asked)
 	}
 }

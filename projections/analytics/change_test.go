@@ -76,9 +76,8 @@ func TestReadersNeverMissAView(t *testing.T) {
 	stop()
 	must.OK(t, <-ended)
 	after := rows(t, pool, oids)
-	if len(after) != len(views) || strings.Join(before, "") == strings.Join(after, "") {
-		t.Errorf("views after the rebuilds: %v", after)
-	}
+	assert.True(t, len(after) == len(views) && strings.Join(before, "") != strings.Join(after, ""),
+		"views after the rebuilds: %v", after)
 	must.OK(t, as(t, pool, analytics.Role, "SELECT FROM analytics.deliveries_by_day"))
 }
 
@@ -129,10 +128,9 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 	must.Get(pool.Exec(t.Context(), "DROP SCHEMA analytics CASCADE;"+
 		"DROP VIEW destinations.all_destinations; ALTER TABLE destinations.destinations RENAME name TO title"))(t)
 	must.OK(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if err := analytics.Create(t.Context(), tx); !errors.Is(err, analytics.ErrIncomplete) ||
-			!strings.Contains(err.Error(), "success_rates") {
-			t.Errorf("create: %v, want incomplete", err)
-		}
+		err := analytics.Create(t.Context(), tx)
+		assert.True(t, errors.Is(err, analytics.ErrIncomplete) && strings.Contains(err.Error(), "success_rates"),
+			"create: %v, want incomplete", err)
 		return nil
 	}))
 	log, out := logged()
@@ -163,9 +161,8 @@ func TestViews_busyAnalystDelaysNoStart(t *testing.T) {
 	report := must.Get(pool.Begin(t.Context()))(t)
 	must.Get(report.Exec(t.Context(), "SELECT FROM analytics.feedback"))(t)
 	log, out := logged()
-	if err := analytics.Ensure(t.Context(), pool, log); err != nil || !strings.Contains(out.String(), "feedback") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	err := analytics.Ensure(t.Context(), pool, log)
+	assert.True(t, err == nil && strings.Contains(out.String(), "feedback"), "%v\n%s", err, out)
 	must.OK(t, report.Rollback(t.Context()))
 	ensure(t, pool)
 }
@@ -204,7 +201,6 @@ func TestOthersTakeNoNoticeOfTheViews(t *testing.T) {
 		return analytics.Around(t.Context(), tx, "auditors", func() error { return called })
 	})
 	assert.Is(t, err, called, "err")
-	if got := rows(t, pool, "SELECT FROM pg_namespace WHERE nspname = 'analytics'"); len(got) > 0 {
-		t.Error("a read model without views made the schema")
-	}
+	got := rows(t, pool, "SELECT FROM pg_namespace WHERE nspname = 'analytics'")
+	assert.True(t, len(got) == 0, "a read model without views made the schema")
 }

@@ -77,15 +77,11 @@ func (c *copied) check(t *testing.T, log *projecttest.Log) {
 	t.Helper()
 	c.take(t, log)
 	for key, times := range c.took {
-		if times > 1 {
-			t.Errorf("%s: %s came %d times", c.view, key, times)
-		}
+		assert.True(t, times <= 1, "%s: %s came %d times", c.view, key, times)
 	}
 	whole := newCopy(c.view)
 	whole.take(t, log)
-	if len(whole.rows) != len(c.rows) {
-		t.Errorf("%s: %d rows were copied of %d", c.view, len(c.rows), len(whole.rows))
-	}
+	assert.True(t, len(whole.rows) == len(c.rows), "%s: %d rows were copied of %d", c.view, len(c.rows), len(whole.rows))
 	for key, row := range whole.rows {
 		assert.Equal(t, c.rows[key], row, "%s: the copy has … instead of", c.view)
 	}
@@ -272,9 +268,8 @@ func TestDaysGoByIndex(t *testing.T) {
 				return err
 			}
 			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if plan := strings.Join(lines, "\n"); !byIndex.MatchString(plan) {
-				t.Errorf("%s:\n%s", view, plan)
-			}
+			plan := strings.Join(lines, "\n")
+			assert.True(t, byIndex.MatchString(plan), "%s:\n%s", view, plan)
 			return err
 		}))
 	}
@@ -289,9 +284,8 @@ func TestSequenceOfEvents(t *testing.T) {
 		FROM unnest('{news.item.added,destination.failing}'::text[]) type`))(t)
 	at := time.Date(2026, 11, 29, 11, 55, 50, 800_858_000, time.UTC)
 	want := fmt.Sprintf(`{"sequence": "%020d"}`, at.UnixMicro())
-	if got := rows(t, pool, "SELECT sequence FROM analytics.events"); len(got) != 1 || got[0] != want {
-		t.Errorf("%q, want %s", got, want)
-	}
+	got := rows(t, pool, "SELECT sequence FROM analytics.events")
+	assert.True(t, len(got) == 1 && got[0] == want, "%q, want %s", got, want)
 }
 
 // Notices are those of the catalog.
@@ -301,9 +295,7 @@ func TestNoticesAreMarked(t *testing.T) {
 	for _, n := range catalog.Notices {
 		declared = append(declared, n.Type)
 	}
-	if !slices.Equal(declared, analytics.NoticeTypes) {
-		t.Errorf("%q, want %q", analytics.NoticeTypes, declared)
-	}
+	assert.True(t, slices.Equal(declared, analytics.NoticeTypes), "%q, want %q", analytics.NoticeTypes, declared)
 }
 
 // The counts of a deleted destination stay, with its last name; its deliveries are shown no more.

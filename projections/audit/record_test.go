@@ -84,9 +84,7 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || count < 40 {
-		t.Errorf("%d entries, %v", count, err)
-	}
+	assert.True(t, err == nil && count >= 40, "%d entries, %v", count, err)
 }
 
 func TestDescribe(t *testing.T) {
@@ -286,9 +284,7 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 	log.Project()
 	rows, err := log.Database.Query(t.Context(), "SELECT type || ' ' || detail FROM audit.entries WHERE destination = $1 "+
 		"ORDER BY revision", alpha)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := must.Get(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	want := []string{
 		`destination.created.v2 {"url": "https://example.org/hook/…aa", "name": "CRM", "status": "enabled", ` +
@@ -312,10 +308,9 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 		t.Errorf("the life has %d events, a destination knows %d: describe the new one", len(want),
 			len(destination.Events.Names())-old)
 	}
-	if dump := log.Dump("audit.entries"); strings.Contains(dump, string(secret)) || strings.Contains(dump, "capability") ||
-		strings.Contains(dump, "c2VhbGVkIHNlY3JldA") {
-		t.Errorf("a secret got into the audit trail:\n%s", dump)
-	}
+	dump := log.Dump("audit.entries")
+	assert.True(t, !strings.Contains(dump, string(secret)) && !strings.Contains(dump, "capability") &&
+		!strings.Contains(dump, "c2VhbGVkIHNlY3JldA"), "a secret got into the audit trail:\n%s", dump)
 }
 
 // An event whose metadata can't be read has no actor.

@@ -138,9 +138,7 @@ func TestClaim_memoryLimit(t *testing.T) {
 				claimed := must.Get(claimOnce(t.Context(), h.Database, me, ask, noon.Add(time.Minute)))(t)
 				large := 0
 				for _, c := range claimed {
-					if got[c.ID] {
-						t.Fatalf("%s was claimed twice", c.ID)
-					}
+					must.True(t, !got[c.ID], "%s was claimed twice", c.ID)
 					got[c.ID] = true
 					switch len(c.Event.Data) {
 					case size:
@@ -154,9 +152,8 @@ func TestClaim_memoryLimit(t *testing.T) {
 					t.Errorf("claimed %d, of which %d are large, want %d and the two small ones", len(claimed), large, tt.want)
 				}
 			}
-			if len(got) != 2*events+2 || claims != tt.claims {
-				t.Errorf("%d claims took %d, want %d to take all %d", claims, len(got), tt.claims, 2*events+2)
-			}
+			assert.True(t, len(got) == 2*events+2 && claims == tt.claims,
+				"%d claims took %d, want %d to take all %d", claims, len(got), tt.claims, 2*events+2)
 		})
 	}
 }

@@ -159,9 +159,8 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 		Over:           []uuid.UUID{theirs},
 	}, noon))(t)
 	assert.Same(t, by(claimed), map[uuid.UUID]int{alpha: 8, gamma: 2})
-	if rest := by(h.claim(peer, events, 100, noon)); rest[poor] != events || rest[beta] != events {
-		t.Errorf("another worker claimed %v of the rest", rest)
-	}
+	rest := by(h.claim(peer, events, 100, noon))
+	assert.True(t, rest[poor] == events && rest[beta] == events, "another worker claimed %v of the rest", rest)
 }
 
 func TestClaimRespectsLeases(t *testing.T) {
@@ -188,13 +187,10 @@ func TestClaimRespectsLeases(t *testing.T) {
 
 	seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon)
 	holders := seen.Holders
-	if err != nil || len(holders) != 1 || holders[0].Worker != me || !holders[0].Ends.Equal(noon.Add(2*lease)) {
-		t.Fatalf("holders %+v (%v), want this worker until its lease ends", holders, err)
-	}
+	must.True(t, err == nil && len(holders) == 1 && holders[0].Worker == me && holders[0].Ends.Equal(noon.Add(2*lease)),
+		"holders %+v (%v), want this worker until its lease ends", holders, err)
 	held, err := deliveries.Held(t.Context(), h.Database, me, noon.Add(2*lease+time.Second))
-	if err != nil || !slices.Equal(held, []uuid.UUID{id}) {
-		t.Fatalf("held %v (%v), want the delivery", held, err)
-	}
+	must.True(t, err == nil && slices.Equal(held, []uuid.UUID{id}), "held %v (%v), want the delivery", held, err)
 	h.takeBack(noon.Add(lease), me)
 	must.Equal(t, len(h.claim(peer, 10, 10, noon.Add(lease))), 1, "of a worker that died: claimed")
 	must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{id}))
@@ -222,9 +218,8 @@ func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
 	h.happens(0, alpha, gaveUp(1, alpha, noon), replayWanted(alpha, replay, noon))
 	h.Project()
 	claimed := h.claim(me, 10, 10, noon)
-	if len(claimed) != 1 || claimed[0].Replay != replay || claimed[0].Attempts != 1 {
-		t.Fatalf("claimed %+v of a destination that is not enabled, want the replay only", claimed)
-	}
+	must.True(t, len(claimed) == 1 && claimed[0].Replay == replay && claimed[0].Attempts == 1,
+		"claimed %+v of a destination that is not enabled, want the replay only", claimed)
 	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Enabled{At: noon})
 	h.Project()
 	assert.Equal(t, len(h.claim(me, 10, 10, noon)), 2, "claimed … after it was enabled")
@@ -249,9 +244,7 @@ func TestClaimIsFair(t *testing.T) {
 	assert.Same(t, by(h.claim(me, 4, 20, noon, beta)), map[uuid.UUID]int{alpha: 4, gamma: 2})
 	assert.Equal(t, len(h.claim(me, 20, 3, noon)), 3, "claimed … want no more than the limit of 3")
 	all := by(h.claim(me, 100, 100, noon))
-	if all[gamma] != 0 || all[alpha]+all[beta] != 40-3-4+5-3-3 {
-		t.Errorf("claimed %v of the rest", all)
-	}
+	assert.True(t, all[gamma] == 0 && all[alpha]+all[beta] == 40-3-4+5-3-3, "claimed %v of the rest", all)
 }
 
 func TestClaimWaitsForTheEvent(t *testing.T) {
@@ -292,9 +285,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 		group.Go(func() {
 			for {
 				claimed, err := claimOnce(ctx, h.Database, worker, deliveries.Ask{PerDestination: 5, Limit: 7}, noon)
-				if err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
+				assert.True(t, err == nil || ctx.Err() != nil, "%v", err)
 				select {
 				case sent <- claimed:
 				case <-ctx.Done():
@@ -308,9 +299,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 		select {
 		case claimed := <-sent:
 			for _, c := range claimed {
-				if taken[c.ID] {
-					t.Fatalf("claimed twice: %s", c.ID)
-				}
+				must.True(t, !taken[c.ID], "claimed twice: %s", c.ID)
 				taken[c.ID] = true
 				h.happens(number[c.Event.ID], c.Destination, succeeded(1, c.Destination, noon))
 			}

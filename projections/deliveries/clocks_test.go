@@ -51,9 +51,8 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	}
 	bring := func(want int64) {
 		t.Helper()
-		if n, err := deliveries.BringBack(t.Context(), h.Database, noon, lease); err != nil || n != want {
-			t.Fatalf("%d were brought back (%v), want %d", n, err, want)
-		}
+		n, err := deliveries.BringBack(t.Context(), h.Database, noon, lease)
+		must.True(t, err == nil && n == want, "%d were brought back (%v), want %d", n, err, want)
 	}
 	bring(4)
 	bring(0)
@@ -123,9 +122,8 @@ func TestTakeBack_plan(t *testing.T) {
 			pgx.QueryExecModeSimpleProtocol).Scan(&text))
 		var found []struct{ Plan plan }
 		must.OK(t, json.Unmarshal(text, &found))
-		if n := found[0].Plan.looked(); n < 400 || n > 2000 {
-			t.Errorf("%s it looks at %v rows to free 400:\n%s", when, n, text)
-		}
+		n := found[0].Plan.looked()
+		assert.True(t, n >= 400 && n <= 2000, "%s it looks at %v rows to free 400:\n%s", when, n, text)
 	}
 	exec(deliveries.PlanByIndex)
 	exec("PREPARE take_back (integer[], timestamptz) AS " + deliveries.TakeBackStatement)
@@ -163,7 +161,6 @@ func TestRetry_leavesLeases(t *testing.T) {
 	given := dispatch.DeliveryID(event(2), alpha)
 	must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{given}))
 	claimed := h.claim(peer, 10, 10, now)
-	if len(claimed) != 1 || claimed[0].ID != given || claimed[0].Revision != eventstore.Revision(0) {
-		t.Errorf("given back: %+v", claimed)
-	}
+	assert.True(t, len(claimed) == 1 && claimed[0].ID == given && claimed[0].Revision == eventstore.Revision(0),
+		"given back: %+v", claimed)
 }

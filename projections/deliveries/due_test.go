@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
@@ -44,9 +45,8 @@ func TestClaim_costDependsOnDue(t *testing.T) {
 	ask := deliveries.Ask{PerDestination: 10, Limit: 10}
 	claimed := must.Get(deliveries.NewClaimer(pool, me).Claim(t.Context(), ask, lease, seen))(t)
 	must.Equal(t, len(claimed), 1, "claimed")
-	if next := nextDue(t, pool, noon.Add(lease)); !next.Equal(noon.Add(time.Hour)) {
-		t.Fatalf("the next is due at %v, want the first waiting one", next)
-	}
+	next := nextDue(t, pool, noon.Add(lease))
+	must.True(t, next.Equal(noon.Add(time.Hour)), "the next is due at %v, want the first waiting one", next)
 	if n := entries() - before; n > waiting/10 {
 		t.Errorf("%d entries of indexes were read for one delivery that was due, beside %d destinations with a waiting one",
 			n, waiting)
@@ -86,9 +86,7 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 				t.Fatalf("claimed %s of %s", c.ID, c.Destination)
 			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("claimed %d of 3", len(got))
-		}
+		must.True(t, !time.Now().After(deadline), "claimed %d of 3", len(got))
 	}
 	must.Equal(t, len(must.Get(claimer.Claim(t.Context(), ask, lease, deliveries.Seen{}))(t)), 0,
 		"claimed … ), but nothing is due")
@@ -116,15 +114,11 @@ func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); len(others) > 0; {
 		seen := must.Get(deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon.Add(time.Minute)))(t)
 		claimed, err := claimer.Claim(t.Context(), ask, lease, seen)
-		if err != nil || len(claimed) == 0 {
-			t.Fatalf("claimed %d (%v) where much is due", len(claimed), err)
-		}
+		must.True(t, err == nil && len(claimed) != 0, "claimed %d (%v) where much is due", len(claimed), err)
 		for _, c := range claimed {
 			delete(others, c.Destination)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d destinations had no turn", len(others))
-		}
+		must.True(t, !time.Now().After(deadline), "%d destinations had no turn", len(others))
 	}
 }
 
@@ -175,9 +169,8 @@ func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
 		}
 		wakes, now = append(wakes, next.Sub(noon)-time.Hour), next
 	}
-	if want := []time.Duration{99 * time.Second, 199 * time.Second, 249 * time.Second}; !slices.Equal(wakes, want) {
-		t.Errorf("something is due %v after the first, want %v", wakes, want)
-	}
+	want := []time.Duration{99 * time.Second, 199 * time.Second, 249 * time.Second}
+	assert.True(t, slices.Equal(wakes, want), "something is due %v after the first, want %v", wakes, want)
 }
 
 // wait makes destinations that have a delivery waiting each, the first of them an hour after noon.

@@ -114,9 +114,7 @@ func TestSuccess_touchesNoIndex(t *testing.T) {
 	h.Project()
 	pages := func() map[uuid.UUID]int {
 		rows, err := h.Database.Query(t.Context(), "SELECT id, (ctid::text::point)[0]::integer FROM deliveries.deliveries")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at, id, page := map[uuid.UUID]int{}, uuid.UUID{}, 0
 		must.Get(pgx.ForEachRow(rows, []any{&id, &page}, func() error { at[id] = page; return nil }))(t)
 		return at
@@ -132,9 +130,7 @@ func TestSuccess_touchesNoIndex(t *testing.T) {
 			moved++
 		}
 	}
-	if moved > 0 {
-		t.Errorf("%d of %d rows moved to another page", moved, events)
-	}
+	assert.True(t, moved <= 0, "%d of %d rows moved to another page", moved, events)
 	changes := "{attempts,attempted_at,automatic,completed_at,duration_micros,response_body,response_status,revision," +
 		"status,trigger}"
 	assert.Equal(t, h.count(`SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid

@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/deliveries"
@@ -107,15 +108,12 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 				t.Error(err)
 			}
 			listed, total, err := list(t.Context(), &query.Queries{Pool: traced})
-			if err != nil || listed != total || total < 1 {
-				t.Errorf("listed %d of %d (%v), want as many as there are on one side", listed, total, err)
-			}
+			assert.True(t, err == nil && listed == total && total >= 1,
+				"listed %d of %d (%v), want as many as there are on one side", listed, total, err)
 			must.OK(t, <-rebuilt)
 			var left bool
 			err = n.pool.QueryRow(t.Context(), "SELECT to_regnamespace('deliveries__old') IS NOT NULL").Scan(&left)
-			if err != nil || left {
-				t.Errorf("the old tables are left: %v (%v)", left, err)
-			}
+			assert.True(t, err == nil && !left, "the old tables are left: %v (%v)", left, err)
 		})
 	}
 }

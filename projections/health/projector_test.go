@@ -35,9 +35,7 @@ func read(t *testing.T, pool *pgxpool.Pool, destination uuid.UUID) []row {
 	rows, err := pool.Query(t.Context(), `SELECT consecutive_failures, streak_started_at, last_success_at, last_failure_at,
 		last_error_message
 		FROM health.health WHERE destination = $1`, destination)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := must.Get(pgx.CollectRows(rows, pgx.RowToStructByPos[row]))(t)
 	for _, r := range found {
 		for _, at := range []*time.Time{r.Streak, r.LastSuccess, r.LastFailure} {

@@ -237,9 +237,8 @@ func TestRetired(t *testing.T) {
 		"items": 1, "shown": 1, "merged": 0, "occurrences": 1, "feedback": 2, "retired_feedback": 1, "former": 1,
 	} {
 		var n int
-		if err := f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items."+table).Scan(&n); err != nil || n != want {
-			t.Errorf("%d rows of %s, want %d; %v", n, table, want, err)
-		}
+		err := f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items."+table).Scan(&n)
+		assert.True(t, err == nil && n == want, "%d rows of %s, want %d; %v", n, table, want, err)
 	}
 	whole := f.Dump(retiredTables...)
 	for _, sizes := range [][]int{{1}, {2, 5, 3}} {
@@ -280,7 +279,5 @@ func TestEnded(t *testing.T) {
 		t.Errorf("ended (-want +got), revision %d, %v:\n%s", revision, err, diff)
 	}
 	page, _, err = f.Ended(t.Context(), now.Add(-day), page[0], 1)
-	if len(page) != 1 || page[0].ID != second || err != nil {
-		t.Errorf("after the first: %v, %v", page, err)
-	}
+	assert.True(t, len(page) == 1 && page[0].ID == second && err == nil, "after the first: %v, %v", page, err)
 }

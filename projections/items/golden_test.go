@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/item/shape"
 	"carillon/eventstore/aggregatetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -242,9 +243,8 @@ func TestAnItemThatComesWhileAnEmptyListIsRead(t *testing.T) {
 		f.Queries = &query.Queries{Pool: pool}
 		f.list(usual()) // with it or without, as it comes
 		for range 2 {
-			if list, total := f.list(usual()); len(list) != 1 || total != 1 {
-				t.Errorf("before %q: %d items of %d", words, len(list), total)
-			}
+			list, total := f.list(usual())
+			assert.True(t, len(list) == 1 && total == 1, "before %q: %d items of %d", words, len(list), total)
 		}
 	}
 }

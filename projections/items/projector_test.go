@@ -215,11 +215,9 @@ func TestReadersOfItems(t *testing.T) {
 	} {
 		assert.Is(t, assert.Err(f.Item(t.Context(), tt.who, tt.feed, tt.item, false, now)), query.ErrNotFound,
 			"%s: item", name)
-		if _, err := f.Items(t.Context(), tt.who, tt.feed, usual()); (tt.feed == elsewhere || tt.item != id) != (err == nil) {
-			t.Errorf("%s: items: %v", name, err)
-		}
+		_, err := f.Items(t.Context(), tt.who, tt.feed, usual())
+		assert.True(t, (tt.feed == elsewhere || tt.item != id) == (err == nil), "%s: items: %v", name, err)
 	}
-	if !(query.ItemsPage{Count: 20, Total: 41}).HasMore(20) || (query.ItemsPage{Count: 20, Total: 40}).HasMore(20) {
-		t.Error("hasMore is wrong")
-	}
+	assert.True(t, (query.ItemsPage{Count: 20, Total: 41}).HasMore(20) &&
+		!(query.ItemsPage{Count: 20, Total: 40}).HasMore(20), "hasMore is wrong")
 }

@@ -131,9 +131,8 @@ func TestRelevance(t *testing.T) {
 	off.Queries = &query.Queries{Pool: f.Pool, WithoutRelevance: true}
 	assert.Equal(t, len(off.scores(t, feeds["english"])), 0, "switched off")
 	page, err := f.Items(t.Context(), org, feeds["english"], in)
-	if err != nil || strings.Contains(string(page.Items), "relevance") {
-		t.Errorf("legacy shape: %s, %v", page.Items, err)
-	}
+	assert.True(t, err == nil && !strings.Contains(string(page.Items), "relevance"),
+		"legacy shape: %s, %v", page.Items, err)
 }
 
 // Items are ranked again when their feed is described again, and when they are revised; each feed ranks for itself. A
@@ -245,8 +244,6 @@ func TestRelevanceOfOneItem(t *testing.T) {
 		t.Errorf("%s, %v", single, err)
 	}
 	off := query.Queries{Pool: f.Pool, WithoutRelevance: true}
-	if single, err = off.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now); err != nil ||
-		strings.Contains(string(single), "relevance") {
-		t.Errorf("switched off: %s, %v", single, err)
-	}
+	single, err = off.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now)
+	assert.True(t, err == nil && !strings.Contains(string(single), "relevance"), "switched off: %s, %v", single, err)
 }

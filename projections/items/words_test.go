@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // byTheBook returns the words of a text by the steps of docs/use/relevance.md.
@@ -93,9 +95,8 @@ func TestManyWords(t *testing.T) {
 		{strings.Repeat("<", mostText), 0, 0}, // tags that are not closed are looked for once
 		{strings.Repeat("&<", mostText/2), 0, 0},
 	} {
-		if words, different := count(tt.text); words != tt.words || different != tt.different {
-			t.Errorf("%.20q has %d words, %d of them different, not %d and %d", tt.text, words, different, tt.words,
-				tt.different)
-		}
+		words, different := count(tt.text)
+		assert.True(t, words == tt.words && different == tt.different,
+			"%.20q has %d words, %d of them different, not %d and %d", tt.text, words, different, tt.words, tt.different)
 	}
 }

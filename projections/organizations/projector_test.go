@@ -48,20 +48,17 @@ func TestKeys(t *testing.T) {
 	log.Project()
 
 	key, err := find(t, queries, "forever0", noon.Add(1000*time.Hour))
-	if err != nil || key.Organization != org || string(key.Hash) != "digest" || !key.ExpiresAt.IsZero() {
-		t.Errorf("key = %+v, %v", key, err)
-	}
+	assert.True(t, err == nil && key.Organization == org && string(key.Hash) == "digest" && key.ExpiresAt.IsZero(),
+		"key = %+v, %v", key, err)
 	key, err = find(t, queries, "anHour00", expiry.Add(-time.Second))
-	if err != nil || !key.ExpiresAt.Equal(expiry) || !slices.Equal(key.Scopes, []string{"read"}) {
-		t.Errorf("key = %+v, %v", key, err)
-	}
+	assert.True(t, err == nil && key.ExpiresAt.Equal(expiry) && slices.Equal(key.Scopes, []string{"read"}),
+		"key = %+v, %v", key, err)
 	for id, at := range map[string]time.Time{"anHour00": expiry, "revoked0": noon, "nobodys0": noon, "": noon} {
 		assert.Is(t, assert.Err(find(t, queries, id, at)), query.ErrNotFound, "key %q at %s", id, at)
 	}
 	list, err := queries.Organizations(t.Context())
-	if err != nil || len(list) != 1 || list[0].ID != org || list[0].Name != "Town hall" {
-		t.Errorf("organizations = %+v, %v", list, err)
-	}
+	assert.True(t, err == nil && len(list) == 1 && list[0].ID == org && list[0].Name == "Town hall",
+		"organizations = %+v, %v", list, err)
 }
 
 // A key id that two organizations got by chance opens the first one's data only, and one can't revoke the other's.

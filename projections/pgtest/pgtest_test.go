@@ -73,9 +73,7 @@ func TestNothingIsLeft(t *testing.T) {
 				}
 			}
 			assert.Equal(t, cmd.Wait() == nil, how == "pass", "the helper ended with")
-			if data == "" {
-				t.Fatal("the helper had no server")
-			}
+			must.True(t, data != "", "the helper had no server")
 			eventually(t, "the directory goes", func() bool {
 				_, err := os.Stat(filepath.Dir(data))
 				return os.IsNotExist(err)
@@ -135,14 +133,10 @@ func TestRunHasTheAddressOfTheOneBefore(t *testing.T) {
 	}
 	first := serve()
 	beside := serve()
-	if beside.URL == first.URL {
-		t.Errorf("two have the address %s", first.URL)
-	}
+	assert.True(t, beside.URL != first.URL, "two have the address %s", first.URL)
 	stop(first)
 	next := serve()
-	if next.URL != first.URL {
-		t.Errorf("the address was %s, and is %s", first.URL, next.URL)
-	}
+	assert.True(t, next.URL == first.URL, "the address was %s, and is %s", first.URL, next.URL)
 	stop(next)
 	stop(beside)
 }

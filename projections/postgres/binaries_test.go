@@ -81,9 +81,7 @@ func TestClusterOfAMissingVersion(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(dir, "pgdata", "PG_VERSION"), []byte("99\n"), 0o600))
 	_, err := Start(t.Context(), Config{Dir: dir})
 	var search *SearchError
-	if !errors.As(err, &search) || search.Want != 99 || len(search.Tried) == 0 {
-		t.Fatalf("err = %v", err)
-	}
+	must.True(t, errors.As(err, &search) && search.Want == 99 && len(search.Tried) != 0, "err = %v", err)
 	if _, err := Start(t.Context(), Config{Dir: dir, BinDir: dir}); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("err = %v", err)
 	}
@@ -98,9 +96,7 @@ func TestClusterOfMissingVersion_putAside(t *testing.T) {
 	must.OK(t, os.WriteFile(version, []byte("99\n"), 0o600))
 	_, err := Start(t.Context(), Config{Dir: dir, Replaceable: func() error { return errors.New("it holds the keys") }})
 	var search *SearchError
-	if !errors.As(err, &search) || !strings.Contains(err.Error(), "it holds the keys") {
-		t.Fatalf("err = %v", err)
-	}
+	must.True(t, errors.As(err, &search) && strings.Contains(err.Error(), "it holds the keys"), "err = %v", err)
 	must.Get(os.Stat(version))(t)
 	again := start(t, Config{Dir: dir, Replaceable: func() error { return nil }})
 	assert.Equal(t, ask(t, again, "SELECT 1"), "1", "the new cluster answers")
@@ -129,9 +125,7 @@ func TestClusterThatBecameUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Start(t.Context(), Config{Dir: dir, Elsewhere: reachable(t)})
-	if err == nil || !strings.Contains(err.Error(), "chmod o+x") {
-		t.Fatalf("err = %v, want how to mend it", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "chmod o+x"), "err = %v, want how to mend it", err)
 }
 
 func TestRootServesAsTheOwnerOfTheCluster(t *testing.T) {
@@ -142,9 +136,7 @@ func TestRootServesAsTheOwnerOfTheCluster(t *testing.T) {
 	ask(t, srv, "CREATE TABLE kept AS SELECT 42 AS n")
 	stop(t, srv)
 	owner := ownerOf(srv.data())
-	if owner == 0 {
-		t.Fatal("the cluster belongs to root")
-	}
+	must.True(t, owner != 0, "the cluster belongs to root")
 	again := start(t, Config{Dir: dir})
 	if got := ask(t, again, "SELECT n FROM kept"); got != "42" || ownerOf(again.data()) != owner {
 		t.Errorf("n = %q, owner %d, before %d", got, ownerOf(again.data()), owner)
@@ -163,9 +155,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	precious := filepath.Join(dir, "pgdata", "thesis.txt")
 	must.OK(t, os.WriteFile(precious, []byte("x"), 0o600))
 	_, err := Start(t.Context(), Config{Dir: dir, Elsewhere: reachable(t), Template: template})
-	if err == nil || !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("err = %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "move it away"), "err = %v", err)
 	must.Get(os.Stat(precious))(t)
 }
 
@@ -181,9 +171,7 @@ func TestHomesAreToldAndRemoved(t *testing.T) {
 	only := func(want Home) {
 		t.Helper()
 		homes, err := Homes(elsewhere)
-		if err != nil || len(homes) != 1 || homes[0] != want {
-			t.Fatalf("listed %+v, %v; want %+v", homes, err, want)
-		}
+		must.True(t, err == nil && len(homes) == 1 && homes[0] == want, "listed %+v, %v; want %+v", homes, err, want)
 	}
 	log := slog.New(slog.DiscardHandler)
 	only(Home{Dir: dir, For: srv.dir, InUse: true})

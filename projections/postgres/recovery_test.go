@@ -36,9 +36,7 @@ func TestKilledInTheMiddleOfInitdb(t *testing.T) {
 	for try := 0; !caught && try < 20; try++ { // on a busy machine initdb may be over before it is noticed
 		dir, caught = killInitdb(t)
 	}
-	if !caught {
-		t.Fatal("initdb was always too quick for this test")
-	}
+	must.True(t, caught, "initdb was always too quick for this test")
 	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT 1"), "1", "no server")
 	assert.Equal(t, len(must.Get(filepath.Glob(filepath.Join(dir, unfinished)))(t)), 0, "left")
 }
@@ -87,9 +85,7 @@ func TestOrphanIsReplaced(t *testing.T) {
 	again := start(t, Config{Dir: dir, Logger: log.logger()})
 	must.OK(t, <-ended)
 	assert.Equal(t, ask(t, again, "SELECT n FROM kept"), "42", "n")
-	if !strings.Contains(log.String(), "left running") {
-		t.Errorf("log: %s", log.String())
-	}
+	assert.True(t, strings.Contains(log.String(), "left running"), "log: %s", log.String())
 }
 
 // A postmaster.pid may name a process that has nothing to do with Postgres, and runs as the same user.

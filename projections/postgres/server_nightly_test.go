@@ -26,9 +26,8 @@ func TestStopGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	// Either the shutdown was quick or it was cut short; in both cases the server is gone and loses nothing.
-	if err := srv.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	err := srv.Stop(ctx)
+	must.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
 	<-srv.Done()
 	assert.Equal(t, ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"), "42", "n")
 }
@@ -40,9 +39,8 @@ func TestLongPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := start(t, Config{Dir: dir})
-	if got := ask(t, srv, "SELECT 1"); got != "1" || strings.HasPrefix(srv.sockets, dir) {
-		t.Errorf("socket in %s", srv.sockets)
-	}
+	got := ask(t, srv, "SELECT 1")
+	assert.True(t, got == "1" && !strings.HasPrefix(srv.sockets, dir), "socket in %s", srv.sockets)
 	stop(t, srv)
 	if _, err := os.Stat(srv.sockets); !os.IsNotExist(err) {
 		t.Errorf("the socket's directory after Stop: %v", err)
@@ -84,12 +82,10 @@ func TestUnreachableDirectory(t *testing.T) {
 	var log recorder
 	first := start(t, Config{Dir: dir, Elsewhere: elsewhere, Logger: log.logger()})
 	ask(t, first, "CREATE TABLE kept AS SELECT 42 AS n")
-	if !strings.HasPrefix(first.home, elsewhere) || !strings.Contains(log.String(), first.home) {
-		t.Errorf("cluster in %s; the log says: %s", first.home, log.String())
-	}
-	if _, err := Start(t.Context(), Config{Dir: dir, Elsewhere: elsewhere}); err == nil {
-		t.Error("a second server on the same directory")
-	}
+	assert.True(t, strings.HasPrefix(first.home, elsewhere) && strings.Contains(log.String(), first.home),
+		"cluster in %s; the log says: %s", first.home, log.String())
+	_, err := Start(t.Context(), Config{Dir: dir, Elsewhere: elsewhere})
+	assert.True(t, err != nil, "a second server on the same directory")
 	stop(t, first)
 
 	again := start(t, Config{Dir: dir, Elsewhere: elsewhere})
@@ -101,9 +97,8 @@ func TestUnreachableDirectory(t *testing.T) {
 		must.OK(t, os.Mkdir(other, 0o700))
 		must.OK(t, os.Symlink(first.home, filepath.Join(other, homeLink)))
 		srv := start(t, Config{Dir: other, Elsewhere: elsewhere})
-		if got := ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"); got != "0" || srv.home == first.home {
-			t.Errorf("the copy uses the cluster of the original")
-		}
+		got := ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'")
+		assert.True(t, got == "0" && srv.home != first.home, "the copy uses the cluster of the original")
 	})
 
 	t.Run("a move takes the cluster along", func(t *testing.T) {
@@ -118,9 +113,7 @@ func TestUnreachableDirectory(t *testing.T) {
 		srv := start(t, Config{Dir: dir, Elsewhere: elsewhere, Logger: log.logger()})
 		assert.Equal(t, ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"), "0",
 			"it found the old cluster")
-		if !strings.Contains(log.String(), first.home) {
-			t.Errorf("the log does not name the old cluster: %s", log.String())
-		}
+		assert.True(t, strings.Contains(log.String(), first.home), "the log does not name the old cluster: %s", log.String())
 	})
 
 	t.Run("a lost cluster is made anew", func(t *testing.T) {

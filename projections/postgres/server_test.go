@@ -83,15 +83,13 @@ func letsNoStrangerIn(t *testing.T, srv *Server) {
 	t.Helper()
 	ask(t, srv, "CREATE ROLE stranger LOGIN SUPERUSER")
 	u := must.Get(url.Parse(srv.URL()))(t)
-	if _, has := u.User.Password(); has {
-		t.Error("the URL holds a password")
-	}
+	_, has := u.User.Password()
+	assert.True(t, !has, "the URL holds a password")
 	u.User = url.User("stranger")
 	conn, err := pgx.Connect(t.Context(), u.String())
 	var refused *pgconn.PgError
-	if !errors.As(err, &refused) || refused.Code != "28000" {
-		t.Fatalf("connecting as another role: %v, %v; want it refused", conn, err)
-	}
+	must.True(t, errors.As(err, &refused) && refused.Code == "28000",
+		"connecting as another role: %v, %v; want it refused", conn, err)
 }
 
 // fullLog puts a log of the maximum size into a directory.
@@ -104,9 +102,8 @@ func fullLog(t *testing.T, dir string) (log string) {
 
 func rotated(t *testing.T, log string) {
 	t.Helper()
-	if info, err := os.Stat(log); err != nil || info.Size() == 0 || info.Size() > maxLog/2 {
-		t.Errorf("postgres.log: %v, %v", info, err)
-	}
+	info, err := os.Stat(log)
+	assert.True(t, err == nil && info.Size() != 0 && info.Size() <= maxLog/2, "postgres.log: %v, %v", info, err)
 	must.Get(os.Stat(log + ".1"))(t)
 }
 
@@ -123,9 +120,8 @@ func TestFailedStart(t *testing.T) {
 		Template: template,
 		Settings: map[string]string{"shared_buffers": "much"},
 	})
-	if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), `invalid value for parameter "shared_buffers"`) {
-		t.Fatalf("err = %v", err)
-	}
+	must.True(t, errors.Is(err, ErrDied) && strings.Contains(err.Error(), `invalid value for parameter "shared_buffers"`),
+		"err = %v", err)
 	start(t, Config{Dir: dir}) // nothing is left held
 }
 
@@ -134,9 +130,8 @@ func TestURL_socketInAnyDirectory(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"/home/ann/my data/run", "/home/ann/dätä/run", "/a+b/c%20d", "/x?host=y&z", "/a:b@c#d"} {
 		cfg, err := pgx.ParseConfig(socketURL(dir, port))
-		if err != nil || cfg.Host != dir || cfg.Database != database || cfg.User != role {
-			t.Errorf("%s: %+v, %v", dir, cfg, err)
-		}
+		assert.True(t, err == nil && cfg.Host == dir && cfg.Database == database && cfg.User == role,
+			"%s: %+v, %v", dir, cfg, err)
 	}
 }
 

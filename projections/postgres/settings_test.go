@@ -3,6 +3,8 @@ package postgres
 import (
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // Postgres finds out addresses of the host by netlink, which the systemd unit does not allow.
@@ -12,7 +14,6 @@ func TestAdmittedNamesLoopbackAddresses(t *testing.T) {
 		t.Errorf("without an address: %s", rules)
 	}
 	rules := admitted(Config{Guests: "readers", Loopback: "127.0.0.1:5433"})
-	if strings.Contains(rules, "same") || !strings.Contains(rules, "host all +readers 127.0.0.0/8 scram-sha-256\n") {
-		t.Errorf("with an address: %s", rules)
-	}
+	assert.True(t, !strings.Contains(rules, "same") &&
+		strings.Contains(rules, "host all +readers 127.0.0.0/8 scram-sha-256\n"), "with an address: %s", rules)
 }

@@ -61,9 +61,7 @@ func TestRows(t *testing.T) {
 	must.OK(t, log.Database.QueryRow(t.Context(), "SELECT data FROM publications.publications WHERE id = $1", one).
 		Scan(&stored))
 	published, ok := event.(publication.Published)
-	if !ok {
-		t.Fatalf("decoded %T", event)
-	}
+	must.True(t, ok, "decoded %T", event)
 	assert.Same(t, string(stored), string(published.Data))
 	assert.Equal(t, strings.Contains(string(stored), `"z":1.50,"a":{"b":1e3}`), true, "data was rewritten: %s", stored)
 }

@@ -94,9 +94,8 @@ func TestLocks_shareOneSession(t *testing.T) {
 	var sessions, held int
 	err := pool.QueryRow(t.Context(), `SELECT count(DISTINCT pid), count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
 		WHERE locktype = 'advisory' AND granted AND datname = current_database()`).Scan(&sessions, &held)
-	if err != nil || sessions != 1 || held != 20 {
-		t.Errorf("%d sessions hold %d locks, %v; want one and 20", sessions, held, err)
-	}
+	assert.True(t, err == nil && sessions == 1 && held == 20,
+		"%d sessions hold %d locks, %v; want one and 20", sessions, held, err)
 }
 
 // A session that Postgres ends takes all locks along, and those who wait get theirs on the next one.
@@ -129,9 +128,8 @@ func TestLocks_excludeOthers(t *testing.T) {
 	lost(t, lock)
 	must.Get(theirs.TryAcquire(within(t), key))(t)
 	holders, err := sessionlock.Holders(t.Context(), pool)
-	if err != nil || len(holders) != 1 || holders[key].Process != sessionlock.Process() {
-		t.Errorf("holders: %v, %v", holders, err)
-	}
+	assert.True(t, err == nil && len(holders) == 1 && holders[key].Process == sessionlock.Process(),
+		"holders: %v, %v", holders, err)
 }
 
 // Notifications are heard by all, in order and once if they are the same. While the session of the sender is being
@@ -145,9 +143,7 @@ func TestLocks_tell(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-heard:
-			if got != want {
-				t.Fatalf("heard %q, want %q", got, want)
-			}
+			must.True(t, got == want, "heard %q, want %q", got, want)
 		case <-within(t).Done():
 			t.Fatalf("not heard: %q", want)
 		}

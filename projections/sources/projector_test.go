@@ -347,9 +347,8 @@ func TestRequestOfAnUnattachedSourceIsDoneOnce(t *testing.T) {
 			At:      noon.Add(time.Second),
 		})
 	f.expectWanted(nil)
-	if got := f.listed(); got.State != "needs_credentials" || got.Message != "no token" || got.DueAt != nil {
-		t.Errorf("source = %+v", got)
-	}
+	got := f.listed()
+	assert.True(t, got.State == "needs_credentials" && got.Message == "no token" && got.DueAt == nil, "source = %+v", got)
 }
 
 func TestShown(t *testing.T) {
@@ -401,14 +400,10 @@ func TestShown(t *testing.T) {
 	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &got, &stale}, func() error {
 		count++
-		if !bytes.Equal(got, digest) || stale != (id == two) {
-			t.Errorf("%s shows %x, stale %t", id, got, stale)
-		}
+		assert.True(t, bytes.Equal(got, digest) && stale == (id == two), "%s shows %x, stale %t", id, got, stale)
 		return nil
 	})
-	if err != nil || count != 2 {
-		t.Errorf("%d are shown, %v", count, err)
-	}
+	assert.True(t, err == nil && count == 2, "%d are shown, %v", count, err)
 	f.SameInBatches(t, sources.ReadModel, []int{1000, 2}, "sources.sources", "sources.shown")
 }
 
@@ -426,10 +421,8 @@ func TestHostOfSource(t *testing.T) {
 		f.id = uuid.New()
 		f.source(source.Registered{Type: source.TypeSite, URL: url, At: noon})
 		var host string
-		if err := f.Pool.QueryRow(t.Context(), "SELECT host FROM sources.sources WHERE id = $1", f.id).
-			Scan(&host); err != nil || host != want {
-			t.Errorf("the host of %s is %q, want %q: %v", url, host, want, err)
-		}
+		err := f.Pool.QueryRow(t.Context(), "SELECT host FROM sources.sources WHERE id = $1", f.id).Scan(&host)
+		assert.True(t, err == nil && host == want, "the host of %s is %q, want %q: %v", url, host, want, err)
 	}
 }
 

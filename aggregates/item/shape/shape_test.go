@@ -50,9 +50,8 @@ func TestCurrent_unknownFields(t *testing.T) {
 func TestSource(t *testing.T) {
 	t.Parallel()
 	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/a&b"})
-	if want := `{"type":"site","url":"https://example.org/a&b"}`; err != nil || string(data) != want {
-		t.Errorf("source = %s, %v; want %s", data, err, want)
-	}
+	want := `{"type":"site","url":"https://example.org/a&b"}`
+	assert.True(t, err == nil && string(data) == want, "source = %s, %v; want %s", data, err, want)
 }
 
 func TestPublishedMatchesCatalog(t *testing.T) {
@@ -156,7 +155,5 @@ func TestLocationHasDisplayAddress(t *testing.T) {
 func TestSourceIsShownWithoutItsQuery(t *testing.T) {
 	t.Parallel()
 	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/events?token=s3cret"})
-	if err != nil || string(data) != `{"type":"site","url":"https://example.org/events"}` {
-		t.Errorf("%s, %v", data, err)
-	}
+	assert.True(t, err == nil && string(data) == `{"type":"site","url":"https://example.org/events"}`, "%s, %v", data, err)
 }

@@ -116,9 +116,8 @@ func TestFromSourceToItems(t *testing.T) {
 	w.collect(source)
 	w.eventuallyItems(feed, "jazz", "quiz", "opera") // gone from the page is not gone from the feed
 	got := w.eventuallyState(source, 2, "ok")
-	if got.Observed != 2 || got.Failures != 0 || got.DueAt == nil || !got.DueAt.After(time.Now()) {
-		t.Errorf("source = %+v", got)
-	}
+	assert.True(t, got.Observed == 2 && got.Failures == 0 && got.DueAt != nil && got.DueAt.After(time.Now()),
+		"source = %+v", got)
 	var events []eventstore.Recorded
 	w.eventually("an event is published", func() bool {
 		events = w.recorded("publication.event-published.v1")
@@ -246,9 +245,7 @@ func TestMergeAndSplit(t *testing.T) {
 		"the item")
 
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
-	if err != nil || len(split.Value) != 1 || split.Value[0].From != first {
-		t.Fatalf("split: %+v, %v", split, err)
-	}
+	must.True(t, err == nil && len(split.Value) == 1 && split.Value[0].From == first, "split: %+v, %v", split, err)
 	if acts := w.recorded("operator.acted.v1"); len(acts) != 1 || !bytes.Contains(acts[0].Data, []byte(second.String())) {
 		t.Errorf("the audit trail has %d acts", len(acts))
 	}
@@ -261,9 +258,8 @@ func TestMergeAndSplit(t *testing.T) {
 			"AND NOT same").Scan(&n)
 		return err == nil && n == 1
 	})
-	if merged, news := len(w.recorded("happening.merged.v1")), w.published(); merged != 2 || news != 1 {
-		t.Errorf("%d halves of merges and %d publications are recorded", merged, news)
-	}
+	merged, news := len(w.recorded("happening.merged.v1")), w.published()
+	assert.True(t, merged == 2 && news == 1, "%d halves of merges and %d publications are recorded", merged, news)
 }
 
 // way is that of one process to the event store.
@@ -301,9 +297,8 @@ func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
 	s.claims(cutOff, held)
 	way.cut.Store(true)
 	s.claims(right, held)
-	if _, sure := cutOff.Holding(); sure {
-		t.Error("it still holds its lock")
-	}
+	_, sure := cutOff.Holding()
+	assert.True(t, !sure, "it still holds its lock")
 	way.cut.Store(false)
 	s.eventuallyHolds(cutOff, 1)
 }

@@ -48,9 +48,8 @@ func TestUsesOfCredentials(t *testing.T) {
 	assert.Same(t, versionsOf(t, pool), written)
 	one.Used("ck_aaaaaaaa", noon.Add(time.Hour))
 	flush(one)
-	if got := usesIn(t, pool)["ck_aaaaaaaa"]; !got.Equal(noon.Add(time.Hour)) {
-		t.Errorf("an hour later it is %s", got)
-	}
+	got := usesIn(t, pool)["ck_aaaaaaaa"]
+	assert.True(t, got.Equal(noon.Add(time.Hour)), "an hour later it is %s", got)
 }
 
 // Uses that can't be written now are written later, and the last ones at the end of the process.

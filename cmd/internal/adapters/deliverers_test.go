@@ -12,6 +12,7 @@ import (
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // announced makes deliverers of which some have announced their room for fresh deliveries and for claims.
@@ -41,16 +42,14 @@ func TestDeliverers_handOver(t *testing.T) {
 			}
 			by[first]++
 		}
-		if by[1] < 20 || by[2] < 20 || by[3] > 0 {
-			t.Errorf("%v of 100 destinations, want about half each for 1 and 2", by)
-		}
+		assert.True(t, by[1] >= 20 && by[2] >= 20 && by[3] <= 0,
+			"%v of 100 destinations, want about half each for 1 and 2", by)
 		n := 0
 		for ok := true; ok && n < 1000; n++ {
 			ok = d.Lease(&schedule.Delivery{Destination: uuid.New(), Size: 100 << 10}) != 0
 		}
-		if most := 2 * 1000 / 51; n > most+1 {
-			t.Errorf("%d bodies of 100 KiB were handed over, want %d at most", n-1, most)
-		}
+		most := 2 * 1000 / 51
+		assert.True(t, n <= most+1, "%d bodies of 100 KiB were handed over, want %d at most", n-1, most)
 	})
 }
 
@@ -95,13 +94,10 @@ func TestDeliverers_applied(t *testing.T) {
 		}
 		assert.Equal(t, applied(at(5)), true, "deliverers that keep nothing are awaited")
 		d.hear(announcement(3, sending.Capacity{Applied: at(4)}))
-		if applied(at(5)) || !applied(at(4)) {
-			t.Error("a change after what is applied is not awaited, or one before it is")
-		}
+		assert.True(t, !applied(at(5)) && applied(at(4)),
+			"a change after what is applied is not awaited, or one before it is")
 		go d.hear(announcement(3, sending.Capacity{Applied: at(6), Refused: []uuid.UUID{uuid.New()}}))
-		if !applied(at(5)) || len(d.refused) != 1 {
-			t.Error("it has applied the change, and is awaited")
-		}
+		assert.True(t, applied(at(5)) && len(d.refused) == 1, "it has applied the change, and is awaited")
 		if time.Sleep(silentFor + 1); !applied(at(7)) {
 			t.Error("a silent one is awaited")
 		}
@@ -122,16 +118,13 @@ func TestDeliverers_turns(t *testing.T) {
 		for range 200 {
 			var turn []int32
 			for id := range rooms {
-				if here.Searches(id, begins) != there.Searches(id, begins) {
-					t.Fatalf("processes disagree on the turn at %s", begins)
-				}
+				must.True(t, here.Searches(id, begins) == there.Searches(id, begins),
+					"processes disagree on the turn at %s", begins)
 				if here.Searches(id, begins) {
 					turn = append(turn, id)
 				}
 			}
-			if len(turn) != 1 || had[99] {
-				t.Fatalf("%v have the turn, want one with room", turn)
-			}
+			must.True(t, len(turn) == 1 && !had[99], "%v have the turn, want one with room", turn)
 			had[turn[0]] = true
 			begins = begins.Add(time.Second)
 		}

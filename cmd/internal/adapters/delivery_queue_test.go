@@ -99,9 +99,7 @@ func (s *queueFixture) schedule() (id uuid.UUID) {
 				Deliveries:  []dispatch.Scheduled{{Destination: s.destination, Organization: s.organization}},
 			}}, dispatch.Options{})
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, err)
 	return dispatch.DeliveryID(event, s.destination)
 }
 
@@ -133,9 +131,7 @@ func (s *queueFixture) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready 
 	s.Helper()
 	claimed, err := q.Claim(s.Context(), schedule.Room{PerDestination: 10, Limit: 10}, claimLease)
 	// it is slow to answer
-	if err != nil && !errors.Is(err, sending.ErrNotReady) && !errors.Is(err, eventstore.ErrUnavailable) {
-		s.Fatal(err)
-	}
+	must.True(s, err == nil || errors.Is(err, sending.ErrNotReady) || errors.Is(err, eventstore.ErrUnavailable), "%v", err)
 	for _, one := range claimed {
 		ids = append(ids, one.ID)
 	}
@@ -150,9 +146,7 @@ func (s *queueFixture) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
 		if len(ids) == 1 && ids[0] == want {
 			return
 		}
-		if len(ids) > 0 || time.Now().After(deadline) {
-			s.Fatalf("claimed %v, want %s", ids, want)
-		}
+		must.True(s, len(ids) == 0 && !time.Now().After(deadline), "claimed %v, want %s", ids, want)
 		<-time.After(5 * time.Millisecond)
 	}
 }
@@ -162,9 +156,7 @@ func (s *queueFixture) claimed(q *adapters.DeliveryQueue, want int) {
 	s.Helper()
 	got := 0
 	for deadline := time.Now().Add(patience); got < want; {
-		if time.Now().After(deadline) {
-			s.Fatalf("claimed %d, want %d", got, want)
-		}
+		must.True(s, !time.Now().After(deadline), "claimed %d, want %d", got, want)
 		ids, _ := s.claim(q)
 		got += len(ids)
 		<-time.After(5 * time.Millisecond)
@@ -179,9 +171,8 @@ func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
 	s.schedule()
 	die()
 	for range 20 {
-		if ids, ready := s.claim(mine); ready {
-			t.Fatalf("claimed %v without a lock", ids)
-		}
+		ids, ready := s.claim(mine)
+		must.True(t, !ready, "claimed %v without a lock", ids)
 	}
 	theirs, _ := s.queue(0)
 	theirs.TakeOverAfter(0)
@@ -194,9 +185,7 @@ func (s *queueFixture) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
 		if n, sure := q.Holding(); n >= losses && sure {
 			return
 		}
-		if time.Now().After(deadline) {
-			s.Fatal("the lock was not taken again")
-		}
+		must.True(s, !time.Now().After(deadline), "the lock was not taken again")
 		<-time.After(5 * time.Millisecond)
 	}
 }
@@ -216,9 +205,8 @@ func TestClaimsWaitForTheReadModel(t *testing.T) {
 	die()
 	mine.TakeOverAfter(0)
 	for range 5 {
-		if ids, _ := s.claim(mine); len(ids) > 0 {
-			t.Fatalf("%v was taken from a dead worker before the read model knew what came of it", ids)
-		}
+		ids, _ := s.claim(mine)
+		must.True(t, len(ids) == 0, "%v was taken from a dead worker before the read model knew what came of it", ids)
 	}
 	if ids, ready := s.claim(starting); ready {
 		t.Fatalf("%v was claimed before the read model was at the head of the start", ids)
@@ -240,23 +228,18 @@ func TestWorkerReleasesForgottenLeases(t *testing.T) {
 	s.succeed(done)
 	recovered := func() int {
 		n, err := mine.Recover(t.Context(), claimLease+time.Minute, func(id uuid.UUID) bool { return id == known })
-		if err != nil && !errors.Is(err, sending.ErrNotReady) {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil || errors.Is(err, sending.ErrNotReady), "%v", err)
 		return n
 	}
 	assert.Equal(t, recovered(), 0, "gave back … before the read model knew what came of them")
 	s.project(deliveries.ReadModel)
 	for deadline := time.Now().Add(patience); recovered() == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was given back")
-		}
+		must.True(t, !time.Now().After(deadline), "nothing was given back")
 		<-time.After(5 * time.Millisecond)
 	}
 	s.claims(mine, forgotten)
-	if ids, _ := s.claim(mine); len(ids) > 0 {
-		t.Errorf("claimed %v again", ids)
-	}
+	ids, _ := s.claim(mine)
+	assert.True(t, len(ids) == 0, "claimed %v again", ids)
 }
 
 // Leases are counted by Postgres' clock: a process whose own is wrong neither takes what others hold nor loses its own.
@@ -272,9 +255,8 @@ func TestWrongClockMovesNoLease(t *testing.T) {
 			s.claims(off, s.schedule())
 			for range 20 {
 				for _, q := range []*adapters.DeliveryQueue{right, off} {
-					if ids, _ := s.claim(q); len(ids) > 0 {
-						t.Fatalf("claimed %v, which another worker holds", ids)
-					}
+					ids, _ := s.claim(q)
+					must.True(t, len(ids) == 0, "claimed %v, which another worker holds", ids)
 				}
 			}
 			if _, known := off.Worker(); !known || time.Until(off.Now()).Abs() > time.Minute {

@@ -60,9 +60,7 @@ func newCredentialed(t *testing.T) *credentialed {
 		Hash:    hash,
 		At:      c.now,
 	}, operator.Options{})
-	if err != nil || !c.Await(ctx, token.Position, operators.ReadModel.Name) {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil && c.Await(ctx, token.Position, operators.ReadModel.Name), "%v", err)
 	audits, err := auditor.Aggregate.Execute(ctx, p.store, auditor.StreamID("good"), auditor.Issue{
 		Name:         "eve",
 		TokenID:      "good",
@@ -70,9 +68,7 @@ func newCredentialed(t *testing.T) *credentialed {
 		Hash:         hash,
 		At:           c.now,
 	}, auditor.Options{})
-	if err != nil || !c.Await(ctx, audits.Position, auditors.ReadModel.Name) {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil && c.Await(ctx, audits.Position, auditors.ReadModel.Name), "%v", err)
 	return c
 }
 
@@ -147,9 +143,8 @@ func TestForgedCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCredentialed(t)
-			if got := c.found(); !slices.Equal(got, good) {
-				t.Fatalf("before: %v", got)
-			}
+			got := c.found()
+			must.True(t, slices.Equal(got, good), "before: %v", got)
 			c.forge(forgery.sql)
 			assert.Slices(t, c.found(), forgery.left, "found")
 			forged := c.Forged()
@@ -209,9 +204,8 @@ func TestCredentialsNotCompared(t *testing.T) {
 		"a forged token after a caller went away")
 	for _, c.store.err = range []error{errors.New("damaged"), context.Canceled, eventstore.ErrUnavailable} {
 		keys, err := c.FindKeys(t.Context(), []string{"good"}, c.now)
-		if len(keys) > 0 || !errors.Is(err, eventstore.ErrUnavailable) {
-			t.Errorf("key whose stream can't be read, %v: %v, %v", c.store.err, keys, err)
-		}
+		assert.True(t, len(keys) == 0 && errors.Is(err, eventstore.ErrUnavailable),
+			"key whose stream can't be read, %v: %v, %v", c.store.err, keys, err)
 		assert.Is(t, assert.Err(c.Compare(t.Context())), c.store.err, "comparison without an answer")
 	}
 }

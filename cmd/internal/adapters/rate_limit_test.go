@@ -139,9 +139,8 @@ func TestWritesPassAfterFailure(t *testing.T) {
 		asks bool
 	}{{0, true}, {0, false}, {999 * time.Millisecond, false}, {time.Second, true}} {
 		now = noon.Add(c.at)
-		if _, err := writes.Take(t.Context(), uuid.UUID{1}); (err != nil) != c.asks {
-			t.Errorf("after %s: %v; asks %v", c.at, err, c.asks)
-		}
+		_, err := writes.Take(t.Context(), uuid.UUID{1})
+		assert.True(t, (err != nil) == c.asks, "after %s: %v; asks %v", c.at, err, c.asks)
 	}
 }
 
@@ -172,9 +171,7 @@ func TestHostileRateOverTwoNodes(t *testing.T) {
 			return true
 		}
 		_, refused := errors.AsType[*organization.LimitError](err)
-		if !refused {
-			t.Error(err)
-		}
+		assert.True(t, refused, "%v", err)
 		return refused
 	}
 	take(nodes[0])
@@ -234,9 +231,8 @@ func TestHostileClaimInTheFuture(t *testing.T) {
 	all := organization.Defaults()[organization.LimitDestinations]
 	must.OK(t, claim(all))
 	var reached *organization.LimitError
-	if err := claim(1); !errors.As(err, &reached) {
-		t.Fatalf("one too many: %v", err)
-	}
+	err := claim(1)
+	must.True(t, errors.As(err, &reached), "one too many: %v", err)
 	must.Get(pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval "+
 		"'1 day'"))(t)
 	must.OK(t, claim(1))
@@ -249,18 +245,14 @@ func TestLimitsHaveCounters(t *testing.T) {
 	for _, limit := range adapters.CountedLimits() {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("starts without a counter of %s", limit)
-				}
+				assert.True(t, recover() != nil, "starts without a counter of %s", limit)
 			}()
 			adapters.WithoutCounter(limit)
 		}()
 		if err := quotas.Claim(t.Context(), uuid.New(), limit, uuid.New(), 1); err != nil {
 			t.Errorf("%s: %v", limit, err)
 		}
-		if limit.Definition().Default == 0 {
-			t.Errorf("%s is counted, but not declared", limit)
-		}
+		assert.True(t, limit.Definition().Default != 0, "%s is counted, but not declared", limit)
 	}
 }
 
@@ -276,9 +268,8 @@ func TestClockFollowsPostgres(t *testing.T) {
 		}
 		for range 2 {
 			must.OK(t, clock.Look(t.Context()))
-			if off := time.Until(clock.Now()); off.Abs() > time.Minute {
-				t.Errorf("%s wrong: off by %s after a look", wrong, off)
-			}
+			off := time.Until(clock.Now())
+			assert.True(t, off.Abs() <= time.Minute, "%s wrong: off by %s after a look", wrong, off)
 		}
 	}
 }

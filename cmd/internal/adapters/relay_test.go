@@ -79,22 +79,16 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 			Offer: func(id uuid.UUID, request httpapi.ListenRequest) error {
 				var stored []byte
 				err := pool.QueryRow(ctx, `SELECT request FROM carillon.listen_requests WHERE id = $1`, id).Scan(&stored)
-				if err != nil || bytes.Contains(stored, []byte("secret")) {
-					t.Errorf("stored in the open: %q, %v", stored, err)
-				}
-				if request.Headers["webhook-id"] != "msg_1" ||
-					!slices.Equal(request.HeaderNames, []string{"Webhook-Id", "x-Typed"}) {
-					t.Errorf("offered %+v", request)
-				}
+				assert.True(t, err == nil && !bytes.Contains(stored, []byte("secret")), "stored in the open: %q, %v", stored, err)
+				assert.True(t, request.Headers["webhook-id"] == "msg_1" &&
+					slices.Equal(request.HeaderNames, []string{"Webhook-Id", "x-Typed"}), "offered %+v", request)
 				answer := `{"status":207,"headers":{"x-mine":"1"},"headerLines":["x-more: 2","x-more:3"],"bodyBase64":"` +
 					base64.StdEncoding.EncodeToString([]byte("\xff"+request.Body)) + `"}`
 				if another, err := api.Answer(ctx, uuid.New(), relayToken, id, []byte(answer)); another || err != nil {
 					t.Errorf("another organization answered: %t, %v", another, err)
 				}
 				given, err := api.Answer(ctx, organization, relayToken, id, []byte(answer))
-				if !given || err != nil {
-					t.Errorf("answer: %t, %v", given, err)
-				}
+				assert.True(t, given && err == nil, "answer: %t, %v", given, err)
 				return err
 			},
 		})
@@ -105,9 +99,7 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 		if err != nil && try < 100 {
 			continue
 		}
-		if err != nil || got != "207 Multi-Status 123 \xffa secret, <é>" {
-			t.Errorf("answered %q, %v", got, err)
-		}
+		assert.True(t, err == nil && got == "207 Multi-Status 123 \xffa secret, <é>", "answered %q, %v", got, err)
 		break
 	}
 	if _, err := relayed(t.Context(), deliverer, uuid.New(), "{}"); err == nil || !strings.Contains(err.Error(), alone) {
@@ -154,9 +146,8 @@ func TestRelayBoundsStreams(t *testing.T) {
 	refused := func(relay *adapters.Relay, where string) {
 		t.Helper()
 		err := open(relay, organization)
-		if failure, is := errors.AsType[*wire.Failure](err); !is || failure.Kind != wire.RateLimited {
-			t.Errorf("one more at %s: %v", where, err)
-		}
+		failure, is := errors.AsType[*wire.Failure](err)
+		assert.True(t, is && failure.Kind == wire.RateLimited, "one more at %s: %v", where, err)
 	}
 	must.OK(t, open(second, organization))
 	outcomes := make(chan error)
@@ -181,9 +172,8 @@ func TestRelayBoundsStreams(t *testing.T) {
 				Still:        func() error { panic("planted") },
 			})
 		})
-		if _, panicked := errors.AsType[*panics.Error](err); !panicked {
-			t.Fatalf("a stream that panics: %v", err)
-		}
+		_, panicked := errors.AsType[*panics.Error](err)
+		must.True(t, panicked, "a stream that panics: %v", err)
 	}
 	first.Locks.Close()
 	refused(first, "a process that holds all places")

@@ -12,6 +12,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/command/collect"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -33,9 +34,7 @@ func (w *walks) source(t *testing.T, url string) uuid.UUID {
 func (w *walks) take(t *testing.T, want int) []visiting.Turn {
 	t.Helper()
 	turns, err := w.Take(t.Context(), 10, nil)
-	if err != nil || len(turns) != want {
-		t.Fatalf("turns: %+v, %v; want %d", turns, err, want)
-	}
+	must.True(t, err == nil && len(turns) == want, "turns: %+v, %v; want %d", turns, err, want)
 	return turns
 }
 
@@ -80,9 +79,8 @@ func TestSourceIsKnown(t *testing.T) {
 					w.Source(t, id, source.Paused{Reason: "the owner objects", At: time.Now().UTC()})
 				}
 			}
-			if got, err := (&query.Queries{Pool: w.pool}).SourceIsKnown(t.Context(), id); err != nil || got != want {
-				t.Errorf("it is known: %t, %v", got, err)
-			}
+			got, err := (&query.Queries{Pool: w.pool}).SourceIsKnown(t.Context(), id)
+			assert.True(t, err == nil && got == want, "it is known: %t, %v", got, err)
 		})
 	}
 }
@@ -95,9 +93,8 @@ func TestSourcesThatWait(t *testing.T) {
 	expect := func(when string, hosts int, atLeast time.Duration) {
 		t.Helper()
 		got, err := queries.WaitingSources(t.Context())
-		if err != nil || got.Hosts != hosts || got.Longest < atLeast || (hosts == 0) != (got.Longest == 0) {
-			t.Errorf("%s: %+v, %v, want %d hosts and at least %s", when, got, err, hosts, atLeast)
-		}
+		assert.True(t, err == nil && got.Hosts == hosts && got.Longest >= atLeast && (hosts == 0) == (got.Longest == 0),
+			"%s: %+v, %v, want %d hosts and at least %s", when, got, err, hosts, atLeast)
 	}
 	expect("without sources", 0, 0)
 	first := w.source(t, "https://example.org/1")
@@ -161,9 +158,7 @@ func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 	turn := func(want bool) {
 		t.Helper()
 		wait, _, err := hosts.Take(t.Context(), "example.org", time.Minute)
-		if err != nil || (wait == 0) != want {
-			t.Errorf("a turn at the host: wait %s, %v, want %v", wait, err, want)
-		}
+		assert.True(t, err == nil && (wait == 0) == want, "a turn at the host: wait %s, %v, want %v", wait, err, want)
 	}
 	turn(true)
 	turn(false)

@@ -34,9 +34,8 @@ func TestHealthNeedsNoToken(t *testing.T) {
 	s.down["postgres"] = errDown
 	got := get("/readyz")
 	got.refused(t, 503, "SERVICE_UNAVAILABLE", "not ready: postgres")
-	if strings.Contains(got.body, "hunter2") || !strings.Contains(s.Logged.String(), "connection refused") {
-		t.Errorf("the cause belongs into the log only: %s", got.body)
-	}
+	assert.True(t, !strings.Contains(got.body, "hunter2") && strings.Contains(s.Logged.String(), "connection refused"),
+		"the cause belongs into the log only: %s", got.body)
 	get("/healthz").into(t, 200, &health)
 }
 
@@ -45,15 +44,13 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	var org, other adminapi.Created
 	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
 	organizations := into[adminapi.List[query.Organization]](t, 200, s.do(t, "GET", "/admin/organizations", ""))
-	if o := organizations.Items; len(o) != 1 || o[0].ID != org.ID || o[0].Name != "Town hall" {
-		t.Errorf("organizations: %+v", o)
-	}
+	o := organizations.Items
+	assert.True(t, len(o) == 1 && o[0].ID == org.ID && o[0].Name == "Town hall", "organizations: %+v", o)
 	s.do(t, "POST", "/admin/organizations", `{"name":"Reader"}`).into(t, 201, &other)
 	path := func(of string) string { return "/admin/organizations/" + of + "/keys" }
 	keys := path(org.ID.String())
-	if got := s.do(t, "GET", keys, ""); !strings.Contains(got.body, `"items":[]`) {
-		t.Errorf("no keys: %s", got.body)
-	}
+	got := s.do(t, "GET", keys, "")
+	assert.True(t, strings.Contains(got.body, `"items":[]`), "no keys: %s", got.body)
 	var first, second adminapi.IssuedKey
 	s.do(t, "POST", keys, `{"name":"crm"}`).into(t, 201, &first)
 	s.do(t, "POST", keys, `{"expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &second)
@@ -61,12 +58,10 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	valid := func() []query.Key {
 		return must.Get(s.Queries.FindKeys(t.Context(), []string{first.ID}, time.Now()))(t)
 	}
-	if parsed, ok := credential.Parse(credential.APIKey, first.Key); !ok || parsed.ID != first.ID {
-		t.Fatalf("issued %q", first.Key)
-	}
-	if found := valid(); len(found) != 1 || found[0].Organization != org.ID {
-		t.Errorf("the key can't be read: %+v", found)
-	}
+	parsed, ok := credential.Parse(credential.APIKey, first.Key)
+	must.True(t, ok && parsed.ID == first.ID, "issued %q", first.Key)
+	found := valid()
+	assert.True(t, len(found) == 1 && found[0].Organization == org.ID, "the key can't be read: %+v", found)
 	s.do(t, "DELETE", keys+"/"+first.ID, "").into(t, 200, nil)
 	assert.Equal(t, len(valid()), 0, "the revoked key is valid")
 	want := []string{"organization.registered.v1", "organization.key-issued.v2", "organization.key-issued.v2",
@@ -78,17 +73,13 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	answer.into(t, 200, &list)
 	must.Equal(t, len(list.Items), 2, "keys: %s", answer.body)
 	newest, oldest := list.Items[0], list.Items[1]
-	if newest.ID != second.ID || newest.ExpiresAt == nil || newest.ExpiresAt.Year() != 2100 || newest.RevokedAt != nil ||
-		newest.CreatedAt.IsZero() {
-		t.Errorf("the newest: %+v", newest)
-	}
-	if oldest.ID != first.ID || oldest.Name != "crm" || oldest.ExpiresAt != nil || oldest.RevokedAt == nil {
-		t.Errorf("the oldest: %+v", oldest)
-	}
-	if strings.Contains(answer.body, strings.TrimPrefix(second.Key, "ck_"+second.ID+"_")) ||
-		strings.Contains(answer.body, "hash") || strings.Count(answer.body, `"revokedAt":null`) != 1 {
-		t.Errorf("the list holds more than ids, or one key of two was not revoked: %s", answer.body)
-	}
+	assert.True(t, newest.ID == second.ID && newest.ExpiresAt != nil && newest.ExpiresAt.Year() == 2100 &&
+		newest.RevokedAt == nil && !newest.CreatedAt.IsZero(), "the newest: %+v", newest)
+	assert.True(t, oldest.ID == first.ID && oldest.Name == "crm" && oldest.ExpiresAt == nil && oldest.RevokedAt != nil,
+		"the oldest: %+v", oldest)
+	assert.True(t, !strings.Contains(answer.body, strings.TrimPrefix(second.Key, "ck_"+second.ID+"_")) &&
+		!strings.Contains(answer.body, "hash") && strings.Count(answer.body, `"revokedAt":null`) == 1,
+		"the list holds more than ids, or one key of two was not revoked: %s", answer.body)
 	for body, message := range map[string]string{
 		`{"expiresAt":"tomorrow"}`: "expiresAt must be", `{"expiresAt":"2020-01-01T00:00:00Z"}`: "future",
 		`{"names":"x"}`: "names is not a known field",
@@ -114,10 +105,8 @@ func TestSources(t *testing.T) {
 	assert.Equal(t, first, again, "the same source twice: %v and %v", first.ID, again.ID)
 	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", "").into(t, 202, &again)
 	list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
-	if len(list.Items) != 2 || list.Items[0].URL != "https://example.org/events" || list.Items[1].Handle != "townhall" ||
-		list.Items[0].DueAt == nil {
-		t.Errorf("sources: %+v", list.Items)
-	}
+	assert.True(t, len(list.Items) == 2 && list.Items[0].URL == "https://example.org/events" &&
+		list.Items[1].Handle == "townhall" && list.Items[0].DueAt != nil, "sources: %+v", list.Items)
 	for body, message := range map[string]string{
 		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url must not be empty",
 		`{"type":"site","url":"example.org"}`:                                "url must be absolute",
@@ -164,9 +153,7 @@ func TestFeedsAreRegisteredAndShared(t *testing.T) {
 func TestProjections(t *testing.T) {
 	s := serve(t)
 	list := into[adminapi.List[adminapi.Projection]](t, 200, s.do(t, "GET", "/admin/projections", ""))
-	if len(list.Items) != 1 || list.Items[0].Position != "7/7" {
-		t.Errorf("projections: %+v", list)
-	}
+	assert.True(t, len(list.Items) == 1 && list.Items[0].Position == "7/7", "projections: %+v", list)
 	s.do(t, "POST", "/admin/projections/unknown/rebuild", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
 	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").into(t, 202, &adminapi.Rebuilding{})
 	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").refused(t, 409, "CONFLICT", "already")
@@ -202,12 +189,9 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 		s.do(t, "POST", path+"/pause", `{"reason":"the owner objects"}`).into(t, 200, &answer)
 	}
 	got := shown()
-	if got.State != "paused" || got.PausedAt == nil || got.PausedFor != "the owner objects" ||
-		got.PausedBy != "operator" ||
-		!got.Since.Equal(*got.PausedAt) || got.DueAt != nil ||
-		!strings.Contains(got.Advice, "source resume "+made.ID.String()) {
-		t.Errorf("paused: %+v, %+v", got, got.PausedAt)
-	}
+	assert.True(t, got.State == "paused" && got.PausedAt != nil && got.PausedFor == "the owner objects" &&
+		got.PausedBy == "operator" && got.Since.Equal(*got.PausedAt) && got.DueAt == nil &&
+		strings.Contains(got.Advice, "source resume "+made.ID.String()), "paused: %+v, %+v", got, got.PausedAt)
 	s.do(t, "POST", path+"/collect", "").refused(t, 409, "CONFLICT",
 		"source is paused: the owner objects; resume it first")
 	for range 2 {
@@ -270,9 +254,7 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 	s.do(t, "POST", "/admin/sources/"+made.ID.String()+"/pause", `{"reason":"no contract"}`).into(t, 200, nil)
 	list := into[adminapi.List[query.Source]](t, 200,
 		s.do(t, "GET", "/admin/sources?state=registered&type=site&q=EXAMPLE", ""))
-	if len(list.Items) != 1 || list.Items[0].Type != "site" {
-		t.Errorf("narrowed down: %+v", list.Items)
-	}
+	assert.True(t, len(list.Items) == 1 && list.Items[0].Type == "site", "narrowed down: %+v", list.Items)
 	for query, message := range map[string]string{
 		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, needs_javascript, " +
 			"paused",
@@ -284,9 +266,8 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 		s.do(t, "GET", "/admin/sources"+query, "").refused(t, 400, "INVALID_QUERY", message)
 	}
 	states := into[adminapi.SourceStates](t, 200, s.do(t, "GET", "/admin/sources/states", ""))
-	if states.Total != 3 || states.States["registered"] != 2 || states.States["paused"] != 1 || len(states.States) != 2 {
-		t.Errorf("states: %+v", states)
-	}
+	assert.True(t, states.Total == 3 && states.States["registered"] == 2 && states.States["paused"] == 1 &&
+		len(states.States) == 2, "states: %+v", states)
 	s.do(t, "GET", "/admin/sources/states?q=x", "").refused(t, 400, "INVALID_QUERY", "q is not a known query parameter")
 }
 
@@ -366,9 +347,8 @@ func TestHappening_originsOfFields(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if len(whole.Sources) != 2 || whole.StaleSince != nil || whole.Sources[0].URL == "" {
-		t.Errorf("sources: %+v, stale since %v", whole.Sources, whole.StaleSince)
-	}
+	assert.True(t, len(whole.Sources) == 2 && whole.StaleSince == nil && whole.Sources[0].URL != "",
+		"sources: %+v, stale since %v", whole.Sources, whole.StaleSince)
 	for n, source := range []uuid.UUID{page.ID, list.ID} {
 		at := now.Add(time.Duration(n+1) * time.Hour)
 		out := must.Get(happening.Aggregate.Execute(t.Context(), s.Store, id,

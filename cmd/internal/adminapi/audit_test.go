@@ -42,9 +42,7 @@ func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.U
 		Enabled: &off,
 	}))(t)
 	loaded, err := destination.Aggregate.Load(t.Context(), s.Store, created.ID)
-	if err != nil || len(loaded.State.Secrets) != 2 {
-		t.Fatalf("%+v, %v", loaded.State, err)
-	}
+	must.True(t, err == nil && len(loaded.State.Secrets) == 2, "%+v, %v", loaded.State, err)
 	must.Get(s.Commands.DeleteDestination(t.Context(), by, command.DeleteDestination{ID: created.ID}))(t)
 	return created.ID, loaded.State.Secrets[0].ID, loaded.State.Secrets[1].ID
 }
@@ -62,11 +60,9 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 	var types []string
 	for i, e := range got.Entries {
 		types = append(types, e.Type)
-		if e.Revision != int64(i) || e.Actor != by.Actor || *e.CorrelationID != by.RequestID ||
-			*e.CausationID != by.RequestID ||
-			*e.Organization != org || e.Reason != nil || e.Destination != id || e.RecordedAt.Before(e.At.Add(-time.Second)) {
-			t.Errorf("entry %d: %+v", i, e)
-		}
+		assert.True(t, e.Revision == int64(i) && e.Actor == by.Actor && *e.CorrelationID == by.RequestID &&
+			*e.CausationID == by.RequestID && *e.Organization == org && e.Reason == nil && e.Destination == id &&
+			!e.RecordedAt.Before(e.At.Add(-time.Second)), "entry %d: %+v", i, e)
 		assert.Equal(t, regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position), true,
 			"entry %d: position %q", i, e.Position)
 	}
@@ -74,12 +70,9 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1",
 		"destination.deleted.v1",
 	}
-	if !slices.Equal(types, want) {
-		t.Fatalf("entries %v, want %v", types, want)
-	}
-	if got.State.Status != "deleted" || got.State.Revision != 4 || got.Destination != id || got.Organization != org {
-		t.Errorf("now: %+v", got)
-	}
+	must.True(t, slices.Equal(types, want), "entries %v, want %v", types, want)
+	assert.True(t, got.State.Status == "deleted" && got.State.Revision == 4 && got.Destination == id &&
+		got.Organization == org, "now: %+v", got)
 	for _, hidden := range []string{"hunter2", "whsec_", "sealed", "digest"} {
 		assert.Equal(t, strings.Contains(answer.body, hidden), false, "the answer shows %s", hidden)
 	}
@@ -106,9 +99,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		t.Errorf("state alone (-want +got):\n%s", diff)
 	}
 	before := into[adminapi.Audit](t, 200, s.do(t, "GET", path+"?at=2020-01-01T00:00:00%2B01:00", ""))
-	if before.State != nil || len(before.Entries) != 5 {
-		t.Errorf("before it was: %+v", before)
-	}
+	assert.True(t, before.State == nil && len(before.Entries) == 5, "before it was: %+v", before)
 	s.do(t, "GET", path+"?at=yesterday", "").refused(t, 400, "INVALID_QUERY", "at must be an ISO 8601 time")
 	s.do(t, "GET", "/admin/audit/destinations/crm", "").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
 	s.do(t, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND",
@@ -165,10 +156,8 @@ func TestAuditExport(t *testing.T) {
 	whole := into[adminapi.Audit](t, 200, s.do(t, "GET", path, ""))
 	for _, accept := range []string{"application/x-ndjson", "text/plain, Application/X-NDJSON;q=0.5"} {
 		answer := s.export(t, path, accept)
-		if answer.status != 200 || answer.header.Get("Content-Type") != "application/x-ndjson" ||
-			answer.header.Get("Vary") != "Accept" {
-			t.Fatalf("%d %v", answer.status, answer.header)
-		}
+		must.True(t, answer.status == 200 && answer.header.Get("Content-Type") == "application/x-ndjson" &&
+			answer.header.Get("Vary") == "Accept", "%d %v", answer.status, answer.header)
 		var exported []query.AuditEntry
 		for lines := bufio.NewScanner(strings.NewReader(answer.body)); lines.Scan(); {
 			var e query.AuditEntry
@@ -177,10 +166,8 @@ func TestAuditExport(t *testing.T) {
 			}
 			exported = append(exported, e)
 		}
-		if len(whole.Disclosures) != 1 || whole.Disclosures[0].Actor != by.Actor ||
-			!slices.Equal(whole.Disclosures[0].Detail.Shown, []string{"secrets"}) {
-			t.Errorf("shown in full: %+v", whole.Disclosures)
-		}
+		assert.True(t, len(whole.Disclosures) == 1 && whole.Disclosures[0].Actor == by.Actor &&
+			slices.Equal(whole.Disclosures[0].Detail.Shown, []string{"secrets"}), "shown in full: %+v", whole.Disclosures)
 		assert.Same(t, exported, append(whole.Entries, whole.Disclosures...))
 	}
 	for _, accept := range []string{"", "*/*", "application/json", "application/x-ndjson;q=0"} {
@@ -214,9 +201,8 @@ func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 	r.Header.Set("Accept", "application/x-ndjson")
 	r.RemoteAddr = "127.0.0.1:40000"
 	defer func() {
-		if err, ok := recover().(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-			t.Errorf("ended with %v, want an aborted connection", err)
-		}
+		err, ok := recover().(error)
+		assert.True(t, ok && errors.Is(err, http.ErrAbortHandler), "ended with %v, want an aborted connection", err)
 	}()
 	s.api.ServeHTTP(&broken{httptest.NewRecorder(), 1000}, r)
 }

@@ -192,10 +192,9 @@ func TestPublishManyStopsAtABadLine(t *testing.T) {
 	} {
 		body := good() + "\n" + bad + "\n" + strings.Repeat(good()+"\n", 2000) + event(org, late, "claim-1")
 		got := s.do(t, "POST", "/admin/events", body)
-		if got.status < 400 || got.status >= 500 || !strings.Contains(strings.ReplaceAll(got.body, `\"`, `"`), want) ||
-			!strings.Contains(got.body, "published") {
-			t.Errorf("answered %d %s, want %s", got.status, got.body, want)
-		}
+		assert.True(t, got.status >= 400 && got.status < 500 &&
+			strings.Contains(strings.ReplaceAll(got.body, `\"`, `"`), want) && strings.Contains(got.body, "published"),
+			"answered %d %s, want %s", got.status, got.body, want)
 	}
 	assert.Equal(t, len(s.EventTypes(t, "publication-"+late)), 0, "it went on long after the bad line")
 	s.do(t, "POST", "/admin/events", "\n\n").into(t, http.StatusOK, &adminapi.Published{})

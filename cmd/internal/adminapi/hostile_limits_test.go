@@ -33,17 +33,13 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	path := "/admin/organizations/" + org.ID.String()
 	var first, set adminapi.Limits
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &first)
-	if len(first.Limits) != len(organization.Definitions()) || len(first.Set) != 0 ||
-		first.Limits["destinations"] != 10_000 {
-		t.Errorf("by default: %+v", first)
-	}
+	assert.True(t, len(first.Limits) == len(organization.Definitions()) && len(first.Set) == 0 &&
+		first.Limits["destinations"] == 10_000, "by default: %+v", first)
 	s.do(t, "PUT", path+"/limits", `{"destinations":5,"requestsPerSecond":0}`).into(t, 200, new(adminapi.Limits))
 	s.do(t, "PUT", path+"/limits", `{"feeds":7,"keys":1}`).into(t, 200, new(adminapi.Limits))
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &set)
-	if !maps.Equal(set.Set, map[string]int64{"feeds": 7, "keys": 1}) || set.Limits["destinations"] != 10_000 ||
-		set.Limits["feeds"] != 7 {
-		t.Errorf("after it was replaced: %+v", set)
-	}
+	assert.True(t, maps.Equal(set.Set, map[string]int64{"feeds": 7, "keys": 1}) && set.Limits["destinations"] == 10_000 &&
+		set.Limits["feeds"] == 7, "after it was replaced: %+v", set)
 	for body, message := range map[string]string{
 		`{"feeds":-1}`: "feeds must be from 0 to 1000000000", `{"cakes":7}`: "cakes is not a known field",
 		`{"feeds":null}`: "feeds", `{"feeds":1000000001}`: "feeds must be from 0",
@@ -100,13 +96,11 @@ func TestOnBehalf_oneOrganization(t *testing.T) {
 		return "/admin/organizations/" + organization.String() + "/events/"
 	}
 	list := s.do(t, http.MethodGet, of(town)+"destinations", "")
-	if list.status != http.StatusOK || !strings.Contains(list.body, `"crm"`) || strings.Contains(list.body, "hunter2") {
-		t.Errorf("its own: %d %s", list.status, list.body)
-	}
+	assert.True(t, list.status == http.StatusOK && strings.Contains(list.body, `"crm"`) &&
+		!strings.Contains(list.body, "hunter2"), "its own: %d %s", list.status, list.body)
 	for _, ref := range []string{"crm", made.ID.String()} {
-		if got := s.do(t, http.MethodGet, of(town)+"destinations/"+ref, ""); !strings.Contains(got.body, `"crm"`) {
-			t.Errorf("%s: %d %s", ref, got.status, got.body)
-		}
+		got := s.do(t, http.MethodGet, of(town)+"destinations/"+ref, "")
+		assert.True(t, strings.Contains(got.body, `"crm"`), "%s: %d %s", ref, got.status, got.body)
 		s.do(t, http.MethodGet, of(other)+"destinations/"+ref, "").refused(t, 404, "NOT_FOUND", "destination not found")
 	}
 	if got := s.do(t, http.MethodGet, of(other)+"destinations", ""); !strings.Contains(got.body, `"items":[]`) {
@@ -150,11 +144,9 @@ func TestClientCertificates(t *testing.T) {
 	var set, shown, replaced, again query.ClientCertificate
 	s.as(t, ann.Token, "PUT", path, bodyOf(t, first.Chain, first.Key)).into(t, 201, &set)
 	s.do(t, "GET", path, "").into(t, 200, &shown)
-	if shown.SetBy != "operator:carol" || shown.Subject != "CN=first" || shown.Issuer != "CN=Receiver's" ||
-		shown.Chain != first.Chain ||
-		shown.DaysLeft != 89 || !shown.NotAfter.Equal(first.Leaf.NotAfter) || len(shown.Fingerprint) != 64 {
-		t.Errorf("shown: %+v", shown)
-	}
+	assert.True(t, shown.SetBy == "operator:carol" && shown.Subject == "CN=first" && shown.Issuer == "CN=Receiver's" &&
+		shown.Chain == first.Chain && shown.DaysLeft == 89 && shown.NotAfter.Equal(first.Leaf.NotAfter) &&
+		len(shown.Fingerprint) == 64, "shown: %+v", shown)
 	if shown.SetBy = ""; set != shown {
 		t.Errorf("set: %+v", set)
 	}
@@ -174,9 +166,8 @@ func TestClientCertificates(t *testing.T) {
 	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate")
 	stream := clientcertificate.Aggregate.Stream(org.ID)
 	assert.Slices(t, s.actors(t, stream), []string{"operator:carol", "operator", "operator:carol"}, "on record")
-	if left := s.Keys.Len(); left > 0 {
-		t.Errorf("%d data keys are left", left)
-	}
+	left := s.Keys.Len()
+	assert.True(t, left <= 0, "%d data keys are left", left)
 	s.do(t, "DELETE", "/admin/organizations/"+other.ID.String(), "").into(t, 200, new(any))
 	s.do(t, "PUT", strings.Replace(path, org.ID.String(), other.ID.String(), 1), bodyOf(t, first.Chain, first.Key)).
 		refused(t, 404, "NOT_FOUND", "does not exist")
@@ -230,9 +221,8 @@ func (s *server) tellsNothing(t *testing.T, when string, got response, pairs ...
 	t.Helper()
 	for _, pair := range pairs {
 		for what, part := range partsOf(pair) {
-			if strings.Contains(got.body+fmt.Sprint(got.header), part) || strings.Contains(s.Logged.String(), part) {
-				t.Errorf("%s: %s of the private key is shown", when, what)
-			}
+			assert.True(t, !strings.Contains(got.body+fmt.Sprint(got.header), part) &&
+				!strings.Contains(s.Logged.String(), part), "%s: %s of the private key is shown", when, what)
 		}
 	}
 }

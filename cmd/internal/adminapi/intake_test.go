@@ -51,9 +51,7 @@ func TestEventsOfBodiesWaitForTheirTurn(t *testing.T) {
 					(<-entered)()
 					synctest.Wait()
 				}
-				if len(order) != 2*each || order[0] != 0 || order[2*each-1] != 1 {
-					t.Errorf("they came in the order %v", order)
-				}
+				assert.True(t, len(order) == 2*each && order[0] == 0 && order[2*each-1] == 1, "they came in the order %v", order)
 			})
 		})
 	}

@@ -59,9 +59,8 @@ func TestNoRouteFailsAtHostileValues(t *testing.T) {
 
 func TestDocumentNeedsNoToken(t *testing.T) {
 	got := serve(t).send(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/admin/openapi.json", nil))
-	if got.status != http.StatusOK || !strings.Contains(got.body, `"openapi":"3.1.0"`) {
-		t.Errorf("answered %d %.200s", got.status, got.body)
-	}
+	assert.True(t, got.status == http.StatusOK && strings.Contains(got.body, `"openapi":"3.1.0"`),
+		"answered %d %.200s", got.status, got.body)
 }
 
 func TestExamplesAreRight(t *testing.T) {
@@ -124,10 +123,9 @@ func TestProfilesAreForTheAdminToken(t *testing.T) {
 	s.do(t, http.MethodPost, "/admin/auditors", `{"name":"Court of audit"}`).into(t, http.StatusCreated, &auditor)
 	const gzip = "\x1f\x8b"
 	for _, path := range []string{"heap", "allocs", "goroutine", "mutex", "block", "profile?seconds=1"} {
-		if got := s.do(t, http.MethodGet, "/debug/pprof/"+path, ""); got.status != http.StatusOK ||
-			!strings.HasPrefix(got.body, gzip) {
-			t.Errorf("%s: %d, %d bytes that are no profile", path, got.status, len(got.body))
-		}
+		got := s.do(t, http.MethodGet, "/debug/pprof/"+path, "")
+		assert.True(t, got.status == http.StatusOK && strings.HasPrefix(got.body, gzip),
+			"%s: %d, %d bytes that are no profile", path, got.status, len(got.body))
 		for _, token := range []string{"", "Bearer wrong", "Bearer " + auditor.Token} {
 			s.as(t, "", "GET", "/debug/pprof/"+path, "", "Authorization", token).refused(t, http.StatusUnauthorized,
 				"AUTHENTICATION_FAILED", "admin token")
@@ -148,9 +146,7 @@ func TestConsoleLink(t *testing.T) {
 	link := into[adminapi.ConsoleLink](t, 201, s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link",
 		`{"as":"ann","scopes":["read"]}`))
 	token, found := strings.CutPrefix(link.URL, "/console/enter?token=")
-	if !found || len(token) < 43 || time.Until(link.ExpiresAt) > 15*time.Minute {
-		t.Errorf("%+v", link)
-	}
+	assert.True(t, found && len(token) >= 43 && time.Until(link.ExpiresAt) <= 15*time.Minute, "%+v", link)
 	assert.Equal(t, strings.Contains(s.Logged.String(), token), false, "the log has the token")
 	hash := sha256.Sum256([]byte(token))
 	visitor := must.Get(adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now()))(t)

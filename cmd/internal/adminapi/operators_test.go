@@ -39,9 +39,8 @@ func TestOperators(t *testing.T) {
 	var ann, bob adminapi.IssuedToken
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
 	s.as(t, ann.Token, "POST", "/admin/operators", `{"name":"bob","expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &bob)
-	if parsed, ok := credential.Parse(credential.OperatorToken, bob.Token); !ok || parsed.ID != bob.ID {
-		t.Fatalf("issued %+v", bob.ID)
-	}
+	parsed, ok := credential.Parse(credential.OperatorToken, bob.Token)
+	must.True(t, ok && parsed.ID == bob.ID, "issued %+v", bob.ID)
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).refused(t, 409, "CONFLICT", "rotate the token")
 
 	// Their actions are recorded under their names.
@@ -82,11 +81,9 @@ func TestOperators(t *testing.T) {
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", "/admin/operators", "")
 	answer.into(t, 200, &list)
-	if len(list.Items) != 3 || list.Items[0].Name != "ann" || list.Items[0].LastUsedAt == nil ||
-		list.Items[0].LastUsedAt.Minute() != 0 ||
-		list.Items[1].RevokedAt == nil || list.Items[2].RevokedAt == nil {
-		t.Errorf("operators: %s", answer.body)
-	}
+	assert.True(t, len(list.Items) == 3 && list.Items[0].Name == "ann" && list.Items[0].LastUsedAt != nil &&
+		list.Items[0].LastUsedAt.Minute() == 0 && list.Items[1].RevokedAt != nil && list.Items[2].RevokedAt != nil,
+		"operators: %s", answer.body)
 	for _, shown := range []string{answer.body, s.Logged.String()} {
 		for _, token := range []string{ann.Token, bob.Token, second.Token} {
 			assert.Equal(t, strings.Contains(shown, token[12:]), false, "a token is shown again")
@@ -105,9 +102,8 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 		{"/admin/projections/feeds/rebuild"}, {"/admin/keys/rotate-master"}, {"/admin/keys/renew"},
 	} {
 		path := request[0]
-		if got := s.as(t, ann.Token, "POST", path, request[1]); got.status >= 300 {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		got := s.as(t, ann.Token, "POST", path, request[1])
+		assert.True(t, got.status < 300, "%s: %d %s", path, got.status, got.body)
 	}
 	var acted []string
 	for message, err := range s.Store.Subscribe(t.Context(), eventstore.Start,
@@ -311,9 +307,8 @@ func TestAuditors(t *testing.T) {
 	s.do(t, "POST", "/admin/auditors", `{"name":"Court of audit","expiresAt":"`+expires.Format(time.RFC3339)+`"}`).into(t,
 		201, &issued)
 	s.do(t, "POST", "/admin/auditors", `{"name":"Data protection"}`).into(t, 201, &lasting)
-	if parsed, ok := credential.Parse(credential.AuditorToken, issued.Token); !ok || parsed.ID != issued.ID {
-		t.Fatalf("issued %+v", issued.ID)
-	}
+	parsed, ok := credential.Parse(credential.AuditorToken, issued.Token)
+	must.True(t, ok && parsed.ID == issued.ID, "issued %+v", issued.ID)
 
 	may := []string{"/admin/audit/destinations/" + id.String(), "/admin/projections"}
 	for _, path := range may {
@@ -347,16 +342,13 @@ func TestAuditors(t *testing.T) {
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", "/admin/auditors", "")
 	answer.into(t, 200, &list)
-	if len(list.Items) != 2 || list.Items[0].ID != issued.ID || !list.Items[0].ExpiresAt.Equal(expires) ||
-		list.Items[0].RevokedAt != nil ||
-		list.Items[1].Name != "Data protection" || list.Items[1].RevokedAt == nil || list.Items[1].ExpiresAt != nil {
-		t.Errorf("auditors: %s", answer.body)
-	}
+	assert.True(t, len(list.Items) == 2 && list.Items[0].ID == issued.ID && list.Items[0].ExpiresAt.Equal(expires) &&
+		list.Items[0].RevokedAt == nil && list.Items[1].Name == "Data protection" && list.Items[1].RevokedAt != nil &&
+		list.Items[1].ExpiresAt == nil, "auditors: %s", answer.body)
 	events := s.EventTypes(t, auditor.Aggregate.Stream(auditor.StreamID(lasting.ID)))
 	assert.Slices(t, events, []string{"auditor.token-issued.v1", "auditor.token-revoked.v1"}, "events")
-	if strings.Contains(s.Logged.String(), issued.Token) || strings.Contains(answer.body, issued.Token[12:]) {
-		t.Error("the token is shown again")
-	}
+	assert.True(t, !strings.Contains(s.Logged.String(), issued.Token) && !strings.Contains(answer.body, issued.Token[12:]),
+		"the token is shown again")
 	assert.Equal(t, strings.Contains(s.Logged.String(), "auditor="+issued.ID), true, "the log does not say who read")
 	for later, want := range map[time.Duration]int{time.Hour / 2: 200, time.Hour: 401} { // it ends by itself
 		s.later.Store(int64(later))
@@ -385,13 +377,11 @@ func TestHostileAuditorOfOneOrganization(t *testing.T) {
 			t.Errorf("%s of its organization: %d %s", accept, got.status, got.body)
 		}
 		got, missing := get(hidden), get(uuid.New())
-		if got.status != 404 || got.body != missing.body ||
-			!slices.Equal(got.header["Content-Type"], missing.header["Content-Type"]) {
-			t.Errorf("%s of others: %d %s\nof a missing one: %d %s", accept, got.status, got.body, missing.status, missing.body)
-		}
+		assert.True(t, got.status == 404 && got.body == missing.body &&
+			slices.Equal(got.header["Content-Type"], missing.header["Content-Type"]),
+			"%s of others: %d %s\nof a missing one: %d %s", accept, got.status, got.body, missing.status, missing.body)
 	}
 	list := into[adminapi.List[query.AuditorCredential]](t, 200, s.do(t, "GET", "/admin/auditors", ""))
-	if len(list.Items) != 1 || list.Items[0].Organization == nil || *list.Items[0].Organization != mine {
-		t.Errorf("auditors: %+v", list.Items)
-	}
+	assert.True(t, len(list.Items) == 1 && list.Items[0].Organization != nil && *list.Items[0].Organization == mine,
+		"auditors: %+v", list.Items)
 }

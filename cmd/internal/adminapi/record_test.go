@@ -72,9 +72,8 @@ func TestRecordOfDeletedOrganization(t *testing.T) {
 	assert.Same(t, ofKey, append([]string{"organization.key-issued.v2 by operator"}, life...))
 	ofSecret, _ := s.changes(t, "/admin/audit/secrets/"+secret.String()[:13])
 	whole, _ := s.changes(t, "/admin/audit/secrets/"+secret.String())
-	if len(whole) == 0 || !slices.Equal(whole, ofSecret) {
-		t.Errorf("secret: %q, by the beginning of its id %q", whole, ofSecret)
-	}
+	assert.True(t, len(whole) != 0 && slices.Equal(whole, ofSecret),
+		"secret: %q, by the beginning of its id %q", whole, ofSecret)
 	only, _ := s.changes(t, "/admin/audit/organizations/"+org+"?kind=organization&actor=operator&until=9999-01-01")
 	assert.Equal(t, len(only), 3, "of kind organization: %q", only)
 	var paged []string
@@ -127,9 +126,7 @@ func TestRecordRefusals(t *testing.T) {
 	} {
 		page := into[adminapi.RecordPage](t, 200, s.as(t, issued.Value.Reveal(), "GET", path, ""))
 		for _, e := range page.Items {
-			if e.Organization == nil || *e.Organization != org {
-				t.Errorf("%s shows %+v", path, e)
-			}
+			assert.True(t, e.Organization != nil && *e.Organization == org, "%s shows %+v", path, e)
 		}
 		if entries >= 0 && len(page.Items) != entries {
 			t.Errorf("%s has %d entries", path, len(page.Items))
@@ -147,20 +144,16 @@ func TestSealAndExport(t *testing.T) {
 	s.do(t, "GET", "/admin/seal", "").into(t, 200, &before)
 	s.as(t, token, "POST", "/admin/seal", "", wire.ReasonHeader, "before the audit").into(t, 200, &sealed)
 	for head, err := range s.Store.Read(t.Context(), treehead.Aggregate.Stream(treehead.StreamID(0)), 0) {
-		if err != nil || !strings.Contains(string(head.Metadata), `"reason":"before the audit"`) {
-			t.Errorf("the head has the metadata %s, %v", head.Metadata, err)
-		}
+		assert.True(t, err == nil && strings.Contains(string(head.Metadata), `"reason":"before the audit"`),
+			"the head has the metadata %s, %v", head.Metadata, err)
 	}
 	s.do(t, "POST", "/admin/seal", "").into(t, 200, &again)
-	if before.Head != nil || sealed.Head == nil || sealed.New != 1 || again.New != 0 ||
-		again.Head.Size != sealed.Head.Size {
-		t.Errorf("before %+v, sealed %+v, again %+v", before, sealed, again)
-	}
+	assert.True(t, before.Head == nil && sealed.Head != nil && sealed.New == 1 && again.New == 0 &&
+		again.Head.Size == sealed.Head.Size, "before %+v, sealed %+v, again %+v", before, sealed, again)
 	got := s.do(t, "GET", path+fmt.Sprintf("?since=%d", sealed.Head.Size-1), "")
 	verified, err := seal.VerifyExport(strings.NewReader(got.body), nil, nil)
-	if got.status != 200 || err != nil || len(verified.Faults) > 0 || verified.Events == 0 {
-		t.Errorf("%d %+v, %v", got.status, verified, err)
-	}
+	assert.True(t, got.status == 200 && err == nil && len(verified.Faults) == 0 && verified.Events != 0,
+		"%d %+v, %v", got.status, verified, err)
 	s.do(t, "GET", path+"?since=1000000", "").refused(t, 400, "INVALID_QUERY", "size of an earlier tree head")
 	s.do(t, "GET", "/admin/seal/exports/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no sealed event")
 	must.OK(t, s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(id)))
@@ -203,9 +196,7 @@ func TestRecordAwaitsOnlyItsEvents(t *testing.T) {
 		Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
 	}}))(t)
 	page := into[adminapi.RecordPage](t, 200, s.do(t, "GET", "/admin/audit/organizations/"+org.String(), ""))
-	if len(page.Items) == 0 {
-		t.Error("the record is empty")
-	}
+	assert.True(t, len(page.Items) != 0, "the record is empty")
 }
 
 // hanging is a store whose subscriptions show nothing.

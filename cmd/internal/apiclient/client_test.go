@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -38,13 +39,10 @@ func TestCallDecodesData(t *testing.T) {
 		ID string `json:"id"`
 	}
 	err = client.Call(t.Context(), http.MethodPost, "/x?y=1", map[string]int{"n": 1}, &created)
-	if err != nil || created.ID != "7" {
-		t.Errorf("created %+v, %v", created, err)
-	}
+	assert.True(t, err == nil && created.ID == "7", "created %+v, %v", created, err)
 	body, _ := io.ReadAll(got.Body)
-	if got.URL.String() != "/x?y=1" || got.Header.Get("Authorization") != "Bearer ck_1" || string(body) != `{"n":1}` {
-		t.Errorf("sent %s %s %v %s", got.Method, got.URL, got.Header, body)
-	}
+	assert.True(t, got.URL.String() == "/x?y=1" && got.Header.Get("Authorization") == "Bearer ck_1" &&
+		string(body) == `{"n":1}`, "sent %s %s %v %s", got.Method, got.URL, got.Header, body)
 }
 
 func TestCallReturnsTheServersError(t *testing.T) {
@@ -55,35 +53,27 @@ func TestCallReturnsTheServersError(t *testing.T) {
 	must.OK(t, err)
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
 	failure, ok := errors.AsType[*apiclient.Error](err)
-	if !ok || failure.Status != http.StatusNotFound || failure.Code != "NOT_FOUND" || err.Error() != "no such thing" {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, ok && failure.Status == http.StatusNotFound && failure.Code == "NOT_FOUND" &&
+		err.Error() == "no such thing", "%v", err)
 	other, _ := answering(t, http.StatusOK, `<html>`)
 	client = must.Get(apiclient.Open(&config.API{HTTPAddr: other, APIKey: "ck_1"}))(t)
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "not as Carillon does") {
-		t.Errorf("another program: %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "not as Carillon does"), "another program: %v", err)
 }
 
 func TestOpenFindsTheDevelopmentKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, err := apiclient.Open(&config.API{HTTPAddr: "127.0.0.1:8080", DataDir: dir})
-	if err == nil || !strings.Contains(err.Error(), "CARILLON_API_KEY") {
-		t.Errorf("without a key: %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "CARILLON_API_KEY"), "without a key: %v", err)
 	must.OK(t, dev.KeepKey(dir, "ck_2"))
 	address, got := answering(t, http.StatusOK, `{"success":true}`)
 	client := must.Get(apiclient.Open(&config.API{HTTPAddr: address, DataDir: dir}))(t)
 	err = client.Call(t.Context(), http.MethodDelete, "/", nil, nil)
-	if err != nil || got.Header.Get("Authorization") != "Bearer ck_2" {
-		t.Errorf("%v, %v", got.Header, err)
-	}
+	assert.True(t, err == nil && got.Header.Get("Authorization") == "Bearer ck_2", "%v, %v", got.Header, err)
 	for _, elsewhere := range []string{"https://carillon.example", "carillon.example:443", "192.0.2.1:8080"} {
 		_, err := apiclient.Open(&config.API{HTTPAddr: elsewhere, DataDir: dir})
-		if err == nil || !strings.Contains(err.Error(), "no API key for https://") {
-			t.Errorf("the development key for %s: %v", elsewhere, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "no API key for https://"),
+			"the development key for %s: %v", elsewhere, err)
 	}
 }

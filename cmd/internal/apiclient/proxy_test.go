@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -12,8 +13,6 @@ func TestClientsUseTheProxy(t *testing.T) {
 	api := must.Get(New("http://api.example", "key", ""))(t)
 	for _, client := range []*Client{api, NewAdmin("http://admin.example", "token")} {
 		transport, ok := client.http.Transport.(*http.Transport)
-		if !ok || transport.Proxy == nil {
-			t.Errorf("the client of %s uses no proxy", client.base)
-		}
+		assert.True(t, ok && transport.Proxy != nil, "the client of %s uses no proxy", client.base)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -31,9 +32,7 @@ func (p *process) aged(url string) (ref string) {
 	old := uuid.New()
 	must.OK(p, p.app.Commands.Vault.Create(p.Context(), old))
 	plain, err := p.app.Commands.Vault.Open(p.Context(), made, sealing.Secret, known.State.Secrets[0].Sealed)
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.OK(p, err)
 	sealed := must.Get(p.app.Commands.Vault.Seal(p.Context(), old, sealing.Secret, plain))(p)
 	at := time.Now().UTC().Format(time.RFC3339)
 	_, err = p.app.Commands.Store.Append(p.Context(), destination.Aggregate.Stream(old), eventstore.NoStream,
@@ -44,9 +43,7 @@ func (p *process) aged(url string) (ref string) {
 			{ID: uuid.New(), Type: "destination.secret-minted.v1", Data: fmt.Appendf(nil,
 				`{"secretId":%q,"sealed":%q,"at":%q}`, uuid.New(), base64.StdEncoding.EncodeToString(sealed), at)},
 		})
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.OK(p, err)
 	p.shown(old.String())
 	return old.String()
 }
@@ -72,9 +69,8 @@ func (p *process) sealsAged() (restarted func()) {
 		p.Errorf("its owner is shown %s, want %s", got, url)
 	}
 	_, audit := p.admin(http.MethodGet, "/admin/audit/destinations/"+first)
-	if strings.Contains(audit, "topsecret") || !strings.Contains(audit, "services/…") {
-		p.Errorf("the audit shows %s", audit)
-	}
+	assert.True(p, !strings.Contains(audit, "topsecret") && strings.Contains(audit, "services/…"),
+		"the audit shows %s", audit)
 	p.subscribe(first)
 	p.publish()
 	p.await(arrived)

@@ -141,9 +141,8 @@ func TestApartDisabledElsewhere(t *testing.T) {
 			p.eventually("waiting deliveries were released", func() bool { return p.count(heldDue) == inProgress })
 			close(let)
 			p.eventually("requests in flight have ended", func() bool { return p.count(allDue) == events-inProgress })
-			if n, held := len(arrived), p.count(heldDue); n != inProgress || held != 0 {
-				t.Errorf("%d were sent, want %d, and %d are held", n, inProgress, held)
-			}
+			n, held := len(arrived), p.count(heldDue)
+			assert.True(t, n == inProgress && held == 0, "%d were sent, want %d, and %d are held", n, inProgress, held)
 			must.OK(t, set(p, true))
 			p.eventually("all is recorded", func() bool { return p.count(allDue) == 0 })
 			assert.Equal(t, len(arrived), events, "requests for deliveries")

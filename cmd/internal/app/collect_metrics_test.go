@@ -28,10 +28,9 @@ func TestCollecting_metrics(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		if agent := r.UserAgent(); !strings.HasPrefix(agent, "Carillon/") ||
-			!strings.HasSuffix(agent, " (+mailto:events@example.org)") {
-			t.Errorf("%s is asked for as %q", r.URL.Path, agent)
-		}
+		agent := r.UserAgent()
+		assert.True(t, strings.HasPrefix(agent, "Carillon/") && strings.HasSuffix(agent, " (+mailto:events@example.org)"),
+			"%s is asked for as %q", r.URL.Path, agent)
 		if r.URL.Path != "/programme" {
 			http.NotFound(w, r)
 			return

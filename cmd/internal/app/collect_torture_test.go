@@ -12,6 +12,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -128,9 +129,8 @@ func compareWithQuiet(t *testing.T, p *programme, kills, servers int) {
 	t.Logf("quiet: %s", quiet)
 	t.Logf("killed %d times: %s", kills, killed)
 	// A visit that is killed loses the page it was at. Which of the visits in progress a kill hit is unknown.
-	if lost := killed.asked - quiet.asked; lost > kills*len(p.sites) {
-		t.Errorf("%d pages were asked for again after %d kills", lost, kills)
-	}
+	lost := killed.asked - quiet.asked
+	assert.True(t, lost <= kills*len(p.sites), "%d pages were asked for again after %d kills", lost, kills)
 	// the pace is a second; requests may be late on their way
 	if most := time.Second / 2; kills > 0 && killed.closest < most {
 		t.Errorf("two requests of one site came within %s", killed.closest)
@@ -230,9 +230,8 @@ func (p *programme) collected(t *testing.T, kills, servers int) outcome {
 	o.asked, o.closest = p.requests()
 	var came int
 	came, o.again = c.box.arrived()
-	if len(o.webhooks) != published || came != published {
-		t.Errorf("%d events are published and %d delivered, want %d", len(o.webhooks), came, published)
-	}
+	assert.True(t, len(o.webhooks) == published && came == published,
+		"%d events are published and %d delivered, want %d", len(o.webhooks), came, published)
 	c.box.eachOnce()
 	return o
 }

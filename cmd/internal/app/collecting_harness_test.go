@@ -92,9 +92,7 @@ func (c *collecting) recordedOf(categories ...string) iter.Seq[*eventstore.Recor
 	return func(yield func(*eventstore.Recorded) bool) {
 		c.Helper()
 		for m, err := range c.events.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(categories...)) {
-			if err != nil {
-				c.Fatal(err)
-			}
+			must.OK(c, err)
 			if m.CaughtUp || m.Event != nil && !yield(m.Event) {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -76,16 +77,13 @@ func (c *collecting) expectItems(when string, want ...string) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		c.Errorf("%s the items are %q, want %q", when, got, want)
-	}
+	assert.True(c, slices.Equal(got, want), "%s the items are %q, want %q", when, got, want)
 }
 
 func (c *collecting) expectWebhooks(when string, want map[string]int) {
 	c.Helper()
-	if got := c.webhooks(); !maps.Equal(got, want) {
-		c.Errorf("%s the webhooks are %v, want %v", when, got, want)
-	}
+	got := c.webhooks()
+	assert.True(c, maps.Equal(got, want), "%s the webhooks are %v, want %v", when, got, want)
 }
 
 // collectingHere starts a server of this process, with access to an account, that keeps no pace with hosts.
@@ -100,9 +98,7 @@ func collectingHere(t *testing.T, a *account) *collecting {
 		apis:   []string{"http://" + p.app.APIAddr().String()},
 		admins: []string{"http://" + p.app.AdminAddr().String()},
 	}
-	if !in.credentials() {
-		t.Fatal("no credentials")
-	}
+	must.True(t, in.credentials(), "no credentials")
 	return newCollecting(&cluster{installation: in, pool: p.app.Queries.Pool}, p.app.Commands.Store)
 }
 

@@ -47,9 +47,8 @@ func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 			a.Close()
 			t.Fatalf("opened on %s", address)
 		}
-		if text := err.Error(); !strings.Contains(text, want) {
-			t.Errorf("%s\nwant %s", text, want)
-		}
+		text := err.Error()
+		assert.True(t, strings.Contains(text, want), "%s\nwant %s", text, want)
 	}
 }
 
@@ -89,9 +88,7 @@ func TestWaitsForPostgres(t *testing.T) {
 	}
 	database.Restart()
 	o := <-opening
-	if o.err != nil {
-		t.Fatal(o.err)
-	}
+	must.True(t, o.err == nil, "%v", o.err)
 	o.app.Close()
 	assert.Equal(t, strings.Contains(log.String(), "hunter2"), false, "the log has the password")
 }
@@ -107,8 +104,6 @@ func TestMissingSettingsAreNamed(t *testing.T) {
 		Roles:       []string{config.RoleAPI},
 	}
 	_, err := app.Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.HasPrefix(err.Error(), "set CARILLON_DATABASE_URL") ||
-		!strings.Contains(err.Error(), "CARILLON_EVENTSTORE_URL") {
-		t.Errorf("error = %v", err)
-	}
+	assert.True(t, err != nil && strings.HasPrefix(err.Error(), "set CARILLON_DATABASE_URL") &&
+		strings.Contains(err.Error(), "CARILLON_EVENTSTORE_URL"), "error = %v", err)
 }

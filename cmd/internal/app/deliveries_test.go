@@ -26,12 +26,10 @@ func TestDelivery_signedAndShown(t *testing.T) {
 	webhook := p.await(arrived)
 	verified(t, webhook, first.secret)
 	id := deliveryOf(event, destination)
-	if webhook.header.Get("webhook-id") != id || webhook.header.Get("webhook-timestamp") == "" {
-		t.Errorf("headers = %v", webhook.header)
-	}
-	if attempts, ok := p.settled(id, "succeeded")["attempts"].([]any); !ok || len(attempts) != 1 {
-		t.Errorf("attempts = %v, want one", attempts)
-	}
+	assert.True(t, webhook.header.Get("webhook-id") == id && webhook.header.Get("webhook-timestamp") != "",
+		"headers = %v", webhook.header)
+	attempts, ok := p.settled(id, "succeeded")["attempts"].([]any)
+	assert.True(t, ok && len(attempts) == 1, "attempts = %v, want one", attempts)
 	var shown struct {
 		Data struct{ Event struct{ Data jsontext.Value } }
 	}
@@ -41,13 +39,10 @@ func TestDelivery_signedAndShown(t *testing.T) {
 	}
 	must.OK(t, json.Unmarshal(webhook.body, &envelope, json.MatchCaseInsensitiveNames(true)))
 	must.OK(t, json.Unmarshal(p.raw("/events/deliveries/"+id), &shown, json.MatchCaseInsensitiveNames(true)))
-	if !bytes.Equal(envelope.Data, shown.Data.Event.Data) || len(envelope.Data) == 0 {
-		t.Errorf("sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
-	}
-	if envelope.ID != event.String() || envelope.Type != "news.item.added" || envelope.Source != "/news" ||
-		envelope.Subject != "storm" || envelope.Time == "" {
-		t.Errorf("envelope = %s", webhook.body)
-	}
+	assert.True(t, bytes.Equal(envelope.Data, shown.Data.Event.Data) && len(envelope.Data) != 0,
+		"sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
+	assert.True(t, envelope.ID == event.String() && envelope.Type == "news.item.added" && envelope.Source == "/news" &&
+		envelope.Subject == "storm" && envelope.Time != "", "envelope = %s", webhook.body)
 
 	both := secretsOf(t, p.call(http.MethodPost, destinations+"crm/secrets/rotate", map[string]any{}, http.StatusOK))
 	p.publish()
@@ -65,9 +60,8 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	destination := p.connect("crm", url, 0)
 	id := deliveryOf(p.publish(), destination)
 	failed := p.settled(id, "failed")
-	if failed["nextAttemptAt"] != nil || failed["completedAt"] == nil || failed["attemptCount"] != 3.0 {
-		t.Errorf("failed: %v", failed)
-	}
+	assert.True(t, failed["nextAttemptAt"] == nil && failed["completedAt"] != nil && failed["attemptCount"] == 3.0,
+		"failed: %v", failed)
 	p.eventually("its health shows the streak", func() bool {
 		d := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)
 		return d["consecutiveFailures"] == 3.0 && d["lastFailureAt"] != nil && d["lastErrorMessage"] != nil &&
@@ -76,9 +70,7 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled", "debounceWindowSeconds": 3600},
 		http.StatusOK)
 	run := p.call(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusAccepted)
-	if run["deliveryId"] != id || run["workflowId"] == id {
-		t.Errorf("replay = %v", run)
-	}
+	assert.True(t, run["deliveryId"] == id && run["workflowId"] != id, "replay = %v", run)
 	var body []byte
 	for i := range 4 { // the last one although the destination is disabled, and without a debounce window
 		got := p.await(arrived)
@@ -86,9 +78,7 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 		if i == 0 {
 			body = got.body
 		}
-		if !bytes.Equal(got.body, body) {
-			t.Errorf("attempt %d sent %s, the first one %s", i+1, got.body, body)
-		}
+		assert.True(t, bytes.Equal(got.body, body), "attempt %d sent %s, the first one %s", i+1, got.body, body)
 	}
 	replayed := p.settled(id, "succeeded")
 	event, _ := replayed["event"].(map[string]any)
@@ -96,10 +86,9 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	if len(sequence) != 20 || !bytes.Contains(body, []byte(`"sequence":"`+sequence)) {
 		t.Errorf("the sequence shown is %v, sent was %s", event["sequence"], body)
 	}
-	if last := lastAttempt(t, replayed); last["trigger"] != "manual_replay" || last["attemptNumber"] != 4.0 ||
-		last["responseStatus"] != 200.0 {
-		t.Errorf("last attempt = %v", last)
-	}
+	last := lastAttempt(t, replayed)
+	assert.True(t, last["trigger"] == "manual_replay" && last["attemptNumber"] == 4.0 && last["responseStatus"] == 200.0,
+		"last attempt = %v", last)
 	p.eventually("its health is mended", func() bool {
 		d := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)
 		return d["consecutiveFailures"] == 0.0 && d["lastFailureAt"] == nil && d["lastErrorMessage"] == nil &&
@@ -137,9 +126,7 @@ func TestDestination_deletedInFlight(t *testing.T) {
 		t.Errorf("event %s went to a destination without a subscription", again)
 	}
 	p.refused(http.MethodGet, "/events/deliveries/"+id, nil, http.StatusNotFound, "NOT_FOUND")
-	if len(arrived) > 0 {
-		t.Error("something was sent after the deletion")
-	}
+	assert.True(t, len(arrived) == 0, "something was sent after the deletion")
 	p.finishesDeletion()
 }
 

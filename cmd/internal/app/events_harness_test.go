@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // answers is how an endpoint answers its n-th webhook, from 1.
@@ -90,9 +92,7 @@ func poll(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
+		must.True(t, !time.Now().After(deadline), "waited in vain until %s", what)
 	}
 }
 
@@ -142,9 +142,7 @@ func (p *process) status(ref, want string) (found map[string]any) {
 func (p *process) total(path string) float64 {
 	p.Helper()
 	n, ok := p.call(http.MethodGet, path, nil, http.StatusOK)["total"].(float64)
-	if !ok {
-		p.Fatalf("%s has no total", path)
-	}
+	must.True(p, ok, "%s has no total", path)
 	return n
 }
 
@@ -157,18 +155,15 @@ func (p *process) refused(method, path string, body any, status int, code string
 		<-time.After(20 * time.Millisecond)
 		got, problem = p.try(method, path, body)
 	}
-	if got != status || problem["code"] != code {
-		p.Errorf("%s %s: %d %v, want %d %s", method, path, got, problem, status, code)
-	}
+	assert.True(p, got == status && problem["code"] == code,
+		"%s %s: %d %v, want %d %s", method, path, got, problem, status, code)
 	return fmt.Sprint(problem["message"])
 }
 
 func lastAttempt(t testing.TB, delivery map[string]any) map[string]any {
 	t.Helper()
 	attempts, ok := delivery["attempts"].([]any)
-	if !ok || len(attempts) == 0 {
-		t.Fatalf("delivery %v has no attempts", delivery)
-	}
+	must.True(t, ok && len(attempts) != 0, "delivery %v has no attempts", delivery)
 	last, _ := attempts[len(attempts)-1].(map[string]any)
 	return last
 }

@@ -73,10 +73,9 @@ func TestExpiringCertificatesAreReported(t *testing.T) {
 		e.warn(t.Context(), before)
 	}
 	want := `organization=` + soon.String() + ` fingerprint=print expires=2026-12-22T12:00:00.000Z daysLeft=29`
-	if lines() != 1 || !strings.Contains(logged.String(), want) || !strings.Contains(logged.String(), "expires soon") ||
-		strings.Contains(logged.String(), later.String()) {
-		t.Errorf("29 days before:\n%s", logged.String())
-	}
+	assert.True(t, lines() == 1 && strings.Contains(logged.String(), want) &&
+		strings.Contains(logged.String(), "expires soon") && !strings.Contains(logged.String(), later.String()),
+		"29 days before:\n%s", logged.String())
 	if got := e.warnings(); len(got) != 1 ||
 		got[0] != "client certificates: "+soon.String()+" on 2026-12-22 expire soon, or have (carillon org certificate set)" {
 		t.Errorf("warnings: %v", got)

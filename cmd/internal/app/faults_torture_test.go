@@ -222,9 +222,7 @@ func (c *cluster) takeConnections(left int) (letGo func()) {
 		}
 	}
 	more()
-	if len(taken) == 0 {
-		c.Fatal("no connection to take")
-	}
+	must.True(c, len(taken) != 0, "no connection to take")
 	for ended := 1; ended > 0; more() { // as often as they are faster
 		must.OK(c, taken[0].QueryRow(c.Context(), endSessions).Scan(&ended))
 	}

@@ -23,9 +23,8 @@ func TestConnectionsLeaveFilesToOthers(t *testing.T) {
 			maxIdle}, 1<<64 - 1: {2048, maxIdle},
 	} {
 		inFlight, idle := connectionsFor(files)
-		if inFlight != want[0] || idle != want[1] {
-			t.Errorf("%d files: %d requests and %d idle connections, want %v", files, inFlight, idle, want)
-		}
+		assert.True(t, inFlight == want[0] && idle == want[1],
+			"%d files: %d requests and %d idle connections, want %v", files, inFlight, idle, want)
 		api, admin := callersFor(files)
 		others := min(filesOfOthers, files/2)
 		total, least := uint64(inFlight+idle+api+admin)+others-others/8, min(int(files/16), 512) //nolint:gosec // bounded
@@ -33,9 +32,7 @@ func TestConnectionsLeaveFilesToOthers(t *testing.T) {
 			t.Errorf("%d files: %d connections to the API, %d to the admin API", files, api, admin)
 		}
 	}
-	if filesAllowed() == 0 {
-		t.Error("it is not known how many files this process may have open")
-	}
+	assert.True(t, filesAllowed() != 0, "it is not known how many files this process may have open")
 }
 
 // Many destinations may be at one host, as those of a vendor's customers are: while fewer connections were kept than
@@ -45,9 +42,8 @@ func TestConnectionsToSharedHostAreKept(t *testing.T) {
 	policy, options, err := DeliveryEgress(&config.Config{})
 	must.OK(t, err)
 	kept := egress.NewTransport(policy, options).MaxIdleConnsPerHost
-	if inFlight, _ := connectionsFor(filesAllowed()); kept != inFlight {
-		t.Errorf("%d connections to one host are kept of %d", kept, inFlight)
-	}
+	inFlight, _ := connectionsFor(filesAllowed())
+	assert.True(t, kept == inFlight, "%d connections to one host are kept of %d", kept, inFlight)
 }
 
 func TestBuildFromToolchain(t *testing.T) {
@@ -58,9 +54,7 @@ func TestBuildFromToolchain(t *testing.T) {
 		{Key: "vcs.revision", Value: want.Commit},
 		{Key: "vcs.time", Value: want.Date},
 	}})
-	if got != want || got.Version == "" {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.True(t, got == want && got.Version != "", "%+v, want %+v", got, want)
 }
 
 func TestBuildInfoIsAMetric(t *testing.T) {
@@ -68,9 +62,7 @@ func TestBuildInfoIsAMetric(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(buildInfo(Build{Version: "1.0.0", Commit: "c978e10", Date: "2026-11-26T15:49:26Z"}))
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 {
-		t.Fatalf("gathered %v: %v", families, err)
-	}
+	must.True(t, err == nil && len(families) == 1 && len(families[0].GetMetric()) == 1, "gathered %v: %v", families, err)
 	labels := map[string]string{}
 	for _, label := range families[0].GetMetric()[0].GetLabel() {
 		labels[label.GetName()] = label.GetValue()

@@ -169,9 +169,7 @@ func (p *process) call(method, path string, body any, want int) map[string]any {
 		<-time.After(20 * time.Millisecond)
 		status, data = p.try(method, path, body)
 	}
-	if status != want {
-		p.Fatalf("%s %s: %d, want %d: %v", method, path, status, want, data)
-	}
+	must.True(p, status == want, "%s %s: %d, want %d: %v", method, path, status, want, data)
 	return data
 }
 

@@ -27,9 +27,7 @@ func TestHostileNamesReachNothing(t *testing.T) {
 		for host, may := range hosts {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+path,
 				http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			request.Host = host
 			response, err := http.DefaultTransport.RoundTrip(request)
 			must.OK(t, err)
@@ -60,9 +58,7 @@ func (c *cluster) certificatesFollow() {
 		"name":   "CRM",
 		"config": map[string]any{"url": r.URL + "/hook"},
 	}, nil)
-	if status != http.StatusCreated {
-		c.Fatalf("create: %d", status)
-	}
+	must.True(c, status == http.StatusCreated, "create: %d", status)
 	path := "/admin/organizations/" + organization.String() + "/client-certificate"
 	both := func(name string) {
 		c.Helper()

@@ -72,9 +72,8 @@ func (b *burgled) look(when string, open, secrets []string) thief {
 		}
 	}
 	for _, secret := range secrets {
-		if where := files.places(b.log, secret); len(where) > 0 {
-			b.Errorf("%s: a secret is in %v", when, where)
-		}
+		where := files.places(b.log, secret)
+		assert.True(b, len(where) == 0, "%s: a secret is in %v", when, where)
 	}
 	return files
 }
@@ -182,10 +181,9 @@ func (b *burgled) deliversToSecrets(name, path, alone string) (hook string) {
 		b.Errorf("the owner is shown %s, want %s", got, url)
 	}
 	secret, _, _ := strings.Cut(strings.TrimPrefix(path, "services/T0/"), "?")
-	if _, audit := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(audit, secret) ||
-		!strings.Contains(audit, hook+"services/…") {
-		b.Errorf("the audit shows %s", audit)
-	}
+	_, audit := b.admin(http.MethodGet, "/admin/audit/destinations/"+id)
+	assert.True(b, !strings.Contains(audit, secret) && strings.Contains(audit, hook+"services/…"),
+		"the audit shows %s", audit)
 	return hook
 }
 
@@ -204,13 +202,10 @@ func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
 	id := b.connect("certified", r.URL+"/hook", 0)
 	shows := func(want string) {
 		b.Helper()
-		if tested := fmt.Sprint(b.call(http.MethodPost, destinations+"certified/test", nil,
-			http.StatusOK)); !strings.Contains(tested, want) {
-			b.Errorf("the test says %s", tested)
-		}
-		if attempts := fmt.Sprint(b.settled(deliveryOf(b.publish(), id), "failed")); !strings.Contains(attempts, want) {
-			b.Errorf("the attempts say %s", attempts)
-		}
+		tested := fmt.Sprint(b.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK))
+		assert.True(b, strings.Contains(tested, want), "the test says %s", tested)
+		attempts := fmt.Sprint(b.settled(deliveryOf(b.publish(), id), "failed"))
+		assert.True(b, strings.Contains(attempts, want), "the attempts say %s", attempts)
 	}
 	shows("client certificate")
 	b.certify(stranger.Issue("foreign", nil))
@@ -218,17 +213,14 @@ func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
 	if len(r.Shown()) > 0 {
 		b.Errorf("it let in %v", r.Shown())
 	}
-	if _, err := b.operator().SetClientCertificate(b.Context(), b.organization, first.Chain, second.Key); err == nil {
-		b.Error("another's key is taken")
-	}
+	_, err := b.operator().SetClientCertificate(b.Context(), b.organization, first.Chain, second.Key)
+	assert.True(b, err != nil, "another's key is taken")
 	b.certify(first)
 	b.publish()
 	b.arrived(r, "first", 1)
 	validated := b.call(http.MethodPost, destinations+"validate",
 		map[string]any{"config": map[string]any{"url": r.URL + "/hook"}}, http.StatusOK)
-	if validated["reachable"] != true {
-		b.Errorf("validation says %v", validated)
-	}
+	assert.True(b, validated["reachable"] == true, "validation says %v", validated)
 	b.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK)
 	b.arrived(r, "first", 3)
 	return first, second

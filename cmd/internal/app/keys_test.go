@@ -35,9 +35,7 @@ func (p *process) secret(ref string) string {
 	p.Helper()
 	listed := p.call(http.MethodGet, destinations+ref+"/secrets", nil, http.StatusOK)
 	entries, ok := listed["secrets"].([]any)
-	if !ok || len(entries) == 0 {
-		p.Fatalf("secrets = %v", listed)
-	}
+	must.True(p, ok && len(entries) != 0, "secrets = %v", listed)
 	first, _ := entries[0].(map[string]any)
 	return fmt.Sprint(first["secret"])
 }
@@ -74,9 +72,7 @@ func (p *process) remove(path string) {
 func (p *process) removeAll(pattern string) {
 	p.Helper()
 	paths, err := filepath.Glob(pattern)
-	if err != nil || len(paths) == 0 {
-		p.Fatalf("%s: %q, %v", pattern, paths, err)
-	}
+	must.True(p, err == nil && len(paths) != 0, "%s: %q, %v", pattern, paths, err)
 	for _, path := range paths {
 		p.remove(path)
 	}
@@ -116,13 +112,10 @@ func TestKeys_placesAndMasterKey(t *testing.T) {
 		assert.Equal(t, p.shown("crm"), want, "%s lost: another secret", what)
 	}
 	before := p.masterKey()
-	if status, body := p.admin(http.MethodPost, "/admin/keys/rotate-master"); status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
-	}
+	status, body := p.admin(http.MethodPost, "/admin/keys/rotate-master")
+	must.True(t, status == http.StatusOK, "%d %s", status, body)
 	after := p.masterKey()
-	if p.secret("crm") != want || after == before {
-		t.Errorf("the master key is the same: %t", after == before)
-	}
+	assert.True(t, p.secret("crm") == want && after != before, "the master key is the same: %t", after == before)
 	p.destination("other", nowhere, 0)
 	other := p.secret("other")
 	p.close()
@@ -198,22 +191,16 @@ func TestKeys_lost(t *testing.T) {
 	assert.Equal(t, strings.Contains(p.metrics(), "carillon_destinations_without_key 1"), true,
 		"the metric does not count it")
 	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
-	if listed["total"] != float64(3) || p.secret("other") != other || p.secret("crm") != "unavailable" {
-		t.Errorf("list = %v", listed)
-	}
+	assert.True(t, listed["total"] == float64(3) && p.secret("other") == other && p.secret("crm") == "unavailable",
+		"list = %v", listed)
 	const want = "the private key of your organization's client certificate can't be read any more"
 	sent, event := len(r.Shown()), p.publish()
-	if attempts := fmt.Sprint(p.settled(deliveryOf(event, certified), "failed")); !strings.Contains(attempts, want) {
-		t.Errorf("the attempts say %s", attempts)
-	}
-	if message := fmt.Sprint(lastAttempt(t, p.settled(deliveryOf(event, crm),
-		"failed"))["errorMessage"]); !strings.Contains(message, "rotate its secret") {
-		t.Errorf("message %q", message)
-	}
-	if tested := fmt.Sprint(p.call(http.MethodPost, destinations+"certified/test", nil,
-		http.StatusOK)); !strings.Contains(tested, want) {
-		t.Errorf("the test says %s", tested)
-	}
+	attempts := fmt.Sprint(p.settled(deliveryOf(event, certified), "failed"))
+	assert.True(t, strings.Contains(attempts, want), "the attempts say %s", attempts)
+	message := fmt.Sprint(lastAttempt(t, p.settled(deliveryOf(event, crm), "failed"))["errorMessage"])
+	assert.True(t, strings.Contains(message, "rotate its secret"), "message %q", message)
+	tested := fmt.Sprint(p.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK))
+	assert.True(t, strings.Contains(tested, want), "the test says %s", tested)
 	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
 	assert.Equal(t, len(r.Shown()), sent, "something was sent without the certificate")
 	p.certify(pair)

@@ -56,9 +56,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	lag := func() time.Duration {
 		t.Helper()
 		statuses, err := projections.Statuses(t.Context(), pool)
-		if err != nil || len(statuses) != 1 {
-			t.Fatalf("statuses: %+v, %v", statuses, err)
-		}
+		must.True(t, err == nil && len(statuses) == 1, "statuses: %+v, %v", statuses, err)
 		head := must.Get(store.Head(t.Context()))(t)
 		found := must.Get(l.of(t.Context(), statuses[0], head))(t)
 		return found

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/suite/children"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
@@ -56,9 +57,8 @@ func TestNoticesAreDelivered(t *testing.T) {
 	delivery := deliveryOf(p.publish(), id)
 	for _, webhook := range p.notices(ours, "", id, delivery, secretsOf(t, made)[0].secret) {
 		shown := p.settled(webhook.header.Get("webhook-id"), "succeeded")
-		if event, _ := shown["event"].(map[string]any); !bytes.Contains(webhook.body, fmt.Appendf(nil, "%q", event["type"])) {
-			t.Errorf("shown %v", shown)
-		}
+		event, _ := shown["event"].(map[string]any)
+		assert.True(t, bytes.Contains(webhook.body, fmt.Appendf(nil, "%q", event["type"])), "shown %v", shown)
 	}
 	for _, webhook := range p.notices(operators, p.organization.String(), id, delivery, children.OperatorSecret) {
 		p.call(http.MethodGet, "/events/deliveries/"+webhook.header.Get("webhook-id"), nil, http.StatusNotFound)

@@ -37,9 +37,8 @@ func TestPartSurvivesPanics(t *testing.T) {
 			}
 			<-ctx.Done()
 		})
-		if err := <-failed; !errors.Is(err, errOver) || runs != 2 {
-			t.Errorf("failed with %v after %d runs", err, runs)
-		}
+		err := <-failed
+		assert.True(t, errors.Is(err, errOver) && runs == 2, "failed with %v after %d runs", err, runs)
 		synctest.Wait()
 		stop(s)
 		assert.Equal(t, keeps, 2, "the kept part was started … times")
@@ -50,9 +49,8 @@ func TestPartSurvivesPanics(t *testing.T) {
 		assert.Equal(t, panics.Counts()[part], 1, "%s: counted", part)
 	}
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "carillon_panics_total" {
-		t.Errorf("gathered %v, %v", families, err)
-	}
+	assert.True(t, err == nil && len(families) == 1 && families[0].GetName() == "carillon_panics_total",
+		"gathered %v, %v", families, err)
 }
 
 // TestHostileProbesAskOnce: who asks for readiness and metrics without a token makes the stores be asked once a second.

@@ -112,9 +112,7 @@ func TestRefusedPasswordIsReported(t *testing.T) {
 	for tries := 1; tries < 10 && !strings.Contains(body, refused); tries++ { // on a busy machine a look can take longer
 		status, body = get("/readyz")
 	}
-	if status != 503 || !strings.Contains(body, refused) {
-		t.Errorf("readyz: %d %s", status, body)
-	}
+	assert.True(t, status == 503 && strings.Contains(body, refused), "readyz: %d %s", status, body)
 	written := httptest.NewRecorder()
 	_, err := store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
 		ID:   uuid.New(),
@@ -154,9 +152,7 @@ func TestFullDiskIsNotReady(t *testing.T) {
 			if status == step.status && strings.Contains(body, step.answer) {
 				break
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d bytes are free: %d %s", step.free, status, body)
-			}
+			must.True(t, !time.Now().After(deadline), "%d bytes are free: %d %s", step.free, status, body)
 		}
 		if _, metrics := get("/metrics"); !strings.Contains(metrics, step.writable) {
 			t.Errorf("%d bytes are free, metrics lack %q", step.free, step.writable)
@@ -197,9 +193,8 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	_, _ = h.Write([]byte("carillon consumer auditors"))
 	must.Get(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())))(t)
 	status, body := get("/readyz")
-	if status != 503 || !strings.Contains(body, "held by a session that is not Carillon's: "+name+", pid ") {
-		t.Errorf("readyz: %d %s", status, body)
-	}
+	assert.True(t, status == 503 && strings.Contains(body, "held by a session that is not Carillon's: "+name+", pid "),
+		"readyz: %d %s", status, body)
 	_, metrics := get("/metrics")
 	for _, want := range []string{
 		"carillon_locks_held_by_strangers 1", `carillon_consumer_running{consumer="auditors"} 0`,
@@ -232,9 +227,7 @@ func TestUnreachableIsShown(t *testing.T) {
 			if status == 503 && strings.Contains(body, w.name+" (no answer since ") {
 				break
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: readyz %d %s", w.name, status, body)
-			}
+			must.True(t, !time.Now().After(deadline), "%s: readyz %d %s", w.name, status, body)
 			<-time.After(5 * time.Millisecond)
 		}
 		if _, body := get("/metrics"); !strings.Contains(body, w.metric+" 0\n") {

@@ -14,6 +14,7 @@ import (
 	"carillon/command/delivery/autodisable"
 	"carillon/command/delivery/cascade"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
@@ -91,9 +92,7 @@ func (p *process) autoDisabled() (failed string) {
 		p.Errorf("%v deliveries, want none made while it was not enabled", n)
 	}
 	enabled := p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "enabled"}, http.StatusOK)
-	if enabled["status"] != "enabled" || enabled["statusReason"] != nil {
-		p.Errorf("enabled: %v", enabled)
-	}
+	assert.True(p, enabled["status"] == "enabled" && enabled["statusReason"] == nil, "enabled: %v", enabled)
 	for _, want := range []float64{1, 0} {
 		if made := p.backfill("crm", window, 2); made != want {
 			p.Errorf("%v made, want %v", made, want)
@@ -137,10 +136,9 @@ func (p *process) endlessBody() (answered func()) {
 		}
 		defer func() { _ = answer.Body.Close() }()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusServiceUnavailable ||
-			!strings.Contains(string(text), fmt.Sprintf("%d events were published", events)) {
-			p.Errorf("answered %d %s (%v)", answer.StatusCode, text, err)
-		}
+		assert.True(p, err == nil && answer.StatusCode == http.StatusServiceUnavailable &&
+			strings.Contains(string(text), fmt.Sprintf("%d events were published", events)),
+			"answered %d %s (%v)", answer.StatusCode, text, err)
 	}
 }
 

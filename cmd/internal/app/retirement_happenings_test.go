@@ -135,12 +135,9 @@ func TestHappeningsRetirement(t *testing.T) {
 			t.Errorf("due: %+v, %v", due, err)
 		}
 	})
-	if err != nil || n != 2 {
-		t.Fatalf("%d happenings retired, %v", n, err)
-	}
-	if total, _ := retirer.Retired(); total != (retire.Totals{Happenings: 2}) {
-		t.Errorf("totals of the process: %+v", total)
-	}
+	must.True(t, err == nil && n == 2, "%d happenings retired, %v", n, err)
+	total, _ := retirer.Retired()
+	assert.True(t, total == (retire.Totals{Happenings: 2}), "totals of the process: %+v", total)
 	check := func(when string) {
 		t.Helper()
 		if diff := cmp.Diff(before, c.counted()); diff != "" {
@@ -162,12 +159,9 @@ func TestHappeningsRetirement(t *testing.T) {
 			t.Errorf("%s the happening is shown", when)
 		}
 		_, err := c.operator().SplitHappening(t.Context(), event)
-		if err == nil || !strings.Contains(err.Error(), "no event") {
-			t.Errorf("%s the happening was split: %v", when, err)
-		}
-		if n, m := c.streams("happening"), c.streams("item"); n != 1 || m != 1 {
-			t.Errorf("%s %d happenings and %d items are in the store", when, n, m)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "no event"), "%s the happening was split: %v", when, err)
+		n, m := c.streams("happening"), c.streams("item")
+		assert.True(t, n == 1 && m == 1, "%s %d happenings and %d items are in the store", when, n, m)
 		assert.Equal(t, c.streams("publication"), published, "%s … events are published before", when)
 		for _, table := range []string{"happenings WHERE id", "carried WHERE happening_id", "marks WHERE happening_id"} {
 			assert.Equal(t, c.count("SELECT count(*) FROM feed_curation."+table+" = $1", event), 0,
@@ -178,9 +172,8 @@ func TestHappeningsRetirement(t *testing.T) {
 		return c.count("SELECT count(*) FROM feed_curation.happenings") == 1
 	})
 	check("after the retirement")
-	if report := c.verified(); !report.OK() || report.Removed == 0 {
-		t.Errorf("the log differs from its tree heads: %+v", report)
-	}
+	report := c.verified()
+	assert.True(t, report.OK() && report.Removed != 0, "the log differs from its tree heads: %+v", report)
 	c.rebuildItems()
 	check("after a rebuild")
 	// Sources still show it, and one in other words.
@@ -204,9 +197,8 @@ func TestHappeningsRetirement(t *testing.T) {
 	first.show("/e/1", shown{title: "Past Concert", venue: "Grand Hall", start: now.AddDate(0, 0, 10)})
 	c.collect(source)
 	c.shows(c.feed, 2)
-	if _, next := c.titled("Past Concert"); next == event {
-		t.Error("the next concert of the address has the id of the retired one")
-	}
+	_, next := c.titled("Past Concert")
+	assert.True(t, next != event, "the next concert of the address has the id of the retired one")
 	// Nor does it come back when the page is read once more.
 	c.collect(source)
 	c.shows(c.feed, 2)

@@ -57,9 +57,7 @@ func (p *process) views(all ...string) map[string]any {
 		var rows any
 		err := p.app.Queries.Pool.QueryRow(p.Context(), "SELECT coalesce(jsonb_agg(to_jsonb(v) ORDER BY v), '[]') FROM "+from+
 			" v").Scan(&rows)
-		if err != nil {
-			p.Fatal(err)
-		}
+		must.OK(p, err)
 		found[view] = rows
 	}
 	return found
@@ -94,9 +92,7 @@ func (p *process) streams(category string) (n int) {
 	seen := map[string]struct{}{}
 	for message, err := range p.app.Commands.Store.Subscribe(p.Context(), eventstore.Start,
 		eventstore.Categories(category)) {
-		if err != nil {
-			p.Fatal(err)
-		}
+		must.OK(p, err)
 		if message.Event != nil {
 			seen[message.Event.Stream] = struct{}{}
 		}
@@ -111,9 +107,7 @@ func (p *process) streams(category string) (n int) {
 func (p *process) verified() *treeheads.Report {
 	p.Helper()
 	store, err := esdb.OpenUnix(filepath.Join(p.cfg.DataDir, "eventstore.sock"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.OK(p, err)
 	defer func() { _ = store.Close() }()
 	v := treeheads.Verification{
 		Store: store,
@@ -176,9 +170,8 @@ func TestRetirement(t *testing.T) {
 		retirer = r
 	})
 	waits := strings.Join(retirer.Warnings(), "\n")
-	if n != 0 || err != nil || !strings.Contains(waits, "3 of 3 are due") {
-		t.Fatalf("%d events retired of a large share, %v: %q", n, err, waits)
-	}
+	must.True(t, n == 0 && err == nil && strings.Contains(waits, "3 of 3 are due"),
+		"%d events retired of a large share, %v: %q", n, err, waits)
 	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 3 || err != nil {
 		t.Fatalf("%d events retired, %v", n, err)
 	}
@@ -222,7 +215,6 @@ func TestRetirement(t *testing.T) {
 		Organization: p.organization,
 		Data:         []byte(`{"id":"7","title":"Storm"}`),
 	})
-	if refusal, is := errors.AsType[*command.Refusal](err); !is || refusal.Kind != command.Conflict {
-		t.Errorf("published again: %v", err)
-	}
+	refusal, is := errors.AsType[*command.Refusal](err)
+	assert.True(t, is && refusal.Kind == command.Conflict, "published again: %v", err)
 }

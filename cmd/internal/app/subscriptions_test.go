@@ -19,9 +19,7 @@ type secret struct{ id, secret string }
 func secretsOf(t testing.TB, data map[string]any) []secret {
 	t.Helper()
 	list, ok := data["secrets"].([]any)
-	if !ok {
-		t.Fatalf("%v has no secrets", data)
-	}
+	must.True(t, ok, "%v has no secrets", data)
 	secrets := make([]secret, len(list))
 	for i, entry := range list {
 		fields, _ := entry.(map[string]any)
@@ -85,14 +83,11 @@ func TestSubscription_deletedDiscards(t *testing.T) {
 	p.call(http.MethodDelete, destinations+"crm/subscriptions/news", nil, http.StatusOK)
 	for _, id := range []string{shared, alone} {
 		d := p.settled(id, "discarded")
-		if d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil || d["completedAt"] == nil {
-			t.Errorf("discarded: %v", d)
-		}
+		assert.True(t, d["attemptCount"] == 0.0 && d["nextAttemptAt"] == nil && d["completedAt"] != nil, "discarded: %v", d)
 		p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
 	}
-	if n := p.total(destinations + "crm/deliveries?status=discarded"); n != 2 || len(arrived) > 0 {
-		t.Errorf("%v discarded and %d sent, want 2 and 0", n, len(arrived))
-	}
+	n := p.total(destinations + "crm/deliveries?status=discarded")
+	assert.True(t, n == 2 && len(arrived) == 0, "%v discarded and %d sent, want 2 and 0", n, len(arrived))
 	if d := p.settled(older, "superseded"); d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil ||
 		d["completedAt"] == nil || d["lastAttempt"] != nil {
 		t.Errorf("superseded: %v", d)

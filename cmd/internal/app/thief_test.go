@@ -41,17 +41,13 @@ func (p *process) steal(dirs ...string) thief {
 			}
 			return err
 		})
-		if err != nil {
-			p.Fatal(err)
-		}
+		must.OK(p, err)
 	}
 	key, err := os.ReadFile(filepath.Join(p.cfg.DataDir, config.MasterKeyFile))
 	if err == nil {
 		s.master, err = base64.StdEncoding.DecodeString(strings.TrimSpace(string(key)))
 	}
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.OK(p, err)
 	return s
 }
 
@@ -74,9 +70,7 @@ func (s thief) opened(owner uuid.UUID) (where []string) {
 		if err == nil && epoch != nil {
 			err = ring.UseEpochs([][]byte{epoch})
 		}
-		if err != nil {
-			s.Fatal(err)
-		}
+		must.OK(s, err)
 		by := must.Get(ring.Current())(s)
 		for path, data := range s.files {
 			for from := 0; ; from++ {

@@ -182,9 +182,8 @@ func TestTracing_overProcessesAndRetries(t *testing.T) {
 	})
 	spans.mu.Lock()
 	defer spans.mu.Unlock()
-	if bytes.Contains(spans.raw.Bytes(), []byte("hidden")) || bytes.Contains(spans.raw.Bytes(), []byte(p.key)) {
-		t.Error("spans contain an address, or a key")
-	}
+	assert.True(t, !bytes.Contains(spans.raw.Bytes(), []byte("hidden")) &&
+		!bytes.Contains(spans.raw.Bytes(), []byte(p.key)), "spans contain an address, or a key")
 }
 
 const callersState = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"
@@ -201,7 +200,6 @@ func (p *process) publishTraced(traceparent string) {
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("traceparent", traceparent)
 	request.Header.Set("tracestate", callersState)
-	if status, answer := p.send(request); status != http.StatusOK {
-		p.Fatalf("publish: %d %s", status, answer)
-	}
+	status, answer := p.send(request)
+	must.True(p, status == http.StatusOK, "publish: %d %s", status, answer)
 }

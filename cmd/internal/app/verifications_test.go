@@ -48,9 +48,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	must.OK(t, err)
 	appended, err := store.Append(ctx, auditor.Aggregate.Stream(auditor.StreamID("ab")), eventstore.NoStream,
 		[]eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
-	if err != nil || !progress.Await(ctx, appended.Position, auditors.ReadModel.Name) {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil && progress.Await(ctx, appended.Position, auditors.ReadModel.Name), "%v", err)
 	var logged bytes.Buffer
 	v := &verifications{
 		runner: runner,
@@ -112,7 +110,6 @@ func TestVerificationOnceADay(t *testing.T) {
 	for _, family := range families {
 		shown[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
 	}
-	if shown["carillon_consumer_differing_rows"] != 1 || shown["carillon_consumer_verified_timestamp_seconds"] == 0 {
-		t.Errorf("metrics: %v", shown)
-	}
+	assert.True(t, shown["carillon_consumer_differing_rows"] == 1 &&
+		shown["carillon_consumer_verified_timestamp_seconds"] != 0, "metrics: %v", shown)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -18,22 +19,16 @@ func TestVulnerabilitiesAreNoPartOfTheCheck(t *testing.T) {
 	t.Parallel()
 	makefile := text(t, "../../../Makefile")
 	targets := regexp.MustCompile(`(?m)^(check|race|test|lint|vuln):([^#=\n]*)(?:#|$)`).FindAllStringSubmatch(makefile, -1)
-	if len(targets) != 5 {
-		t.Fatalf("the Makefile has the targets %q", targets)
-	}
+	must.True(t, len(targets) == 5, "the Makefile has the targets %q", targets)
 	for _, target := range targets {
 		if strings.Contains(target[2], "vuln") {
 			t.Errorf("%s needs vuln:%s", target[1], target[2])
 		}
 	}
-	if !strings.Contains(makefile, "$(TOOL) govulncheck") {
-		t.Error("make vuln does not call govulncheck")
-	}
-	if pinned := text(t, "../../../.ci/tools/go.mod"); !regexp.MustCompile(`(?m)^\s*golang\.org/x/vuln v\d`).
-		MatchString(pinned) ||
-		!strings.Contains(pinned, "golang.org/x/vuln/cmd/govulncheck") {
-		t.Error("govulncheck is not pinned in .ci/tools/go.mod")
-	}
+	assert.True(t, strings.Contains(makefile, "$(TOOL) govulncheck"), "make vuln does not call govulncheck")
+	pinned := text(t, "../../../.ci/tools/go.mod")
+	assert.True(t, regexp.MustCompile(`(?m)^\s*golang\.org/x/vuln v\d`).MatchString(pinned) &&
+		strings.Contains(pinned, "golang.org/x/vuln/cmd/govulncheck"), "govulncheck is not pinned in .ci/tools/go.mod")
 }
 
 // TestOnlyReleasesOfPostgresAreTaken: the installer skips betas and releases that are too old.
@@ -56,9 +51,7 @@ func TestOnlyReleasesOfPostgresAreTaken(t *testing.T) {
 		command := exec.CommandContext(t.Context(), "sh", "../../../deploy/install-postgres.sh")
 		command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CARILLON_POSTGRES_BIN=" + dir}
 		out, err := command.CombinedOutput()
-		if (err == nil) != want {
-			t.Errorf("Postgres %s: taken %t, want %t: %s", version, err == nil, want, out)
-		}
+		assert.True(t, (err == nil) == want, "Postgres %s: taken %t, want %t: %s", version, err == nil, want, out)
 	}
 }
 
@@ -74,9 +67,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 			t.Errorf("%s is named without a digest", image)
 		}
 	}
-	if len(named) != 4 {
-		t.Errorf("%d images are named, want 4", len(named))
-	}
+	assert.True(t, len(named) == 4, "%d images are named, want 4", len(named))
 }
 
 func text(t *testing.T, path string) string {
@@ -90,9 +81,7 @@ func TestMakeTargetsFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	const name, columns = 16, 80 // the width of names is the help target's
 	targets := regexp.MustCompile(`(?m)^([a-z-]+):.*## (.*)$`).FindAllStringSubmatch(text(t, "../../../Makefile"), -1)
-	if len(targets) < 20 {
-		t.Fatalf("the Makefile explains %d targets", len(targets))
-	}
+	must.True(t, len(targets) >= 20, "the Makefile explains %d targets", len(targets))
 	for _, target := range targets {
 		if width := len("  ") + max(name, len(target[1])) + len(" ") + len([]rune(target[2])); width > columns {
 			t.Errorf("make shows %s in %d columns", target[1], width)

@@ -86,9 +86,7 @@ func TestDecisionsHaveFourParts(t *testing.T) {
 	const maxLines = 60
 	folder := filepath.Join(root, "docs", "decide")
 	names, err := filepath.Glob(filepath.Join(folder, "0*.md"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("%d decisions: %v", len(names), err)
-	}
+	must.True(t, err == nil && len(names) != 0, "%d decisions: %v", len(names), err)
 	index := content(t, filepath.Join(folder, "README.md"))
 	for _, name := range names {
 		text, rest := content(t, name), content(t, name)
@@ -100,9 +98,8 @@ func TestDecisionsHaveFourParts(t *testing.T) {
 			}
 			rest = after
 		}
-		if lines := strings.Count(text, "\n"); lines > maxLines {
-			t.Errorf("%s has %d lines: a decision is one page of %d", name, lines, maxLines)
-		}
+		lines := strings.Count(text, "\n")
+		assert.True(t, lines <= maxLines, "%s has %d lines: a decision is one page of %d", name, lines, maxLines)
 		assert.Equal(t, strings.Contains(index, "("+filepath.Base(name)+")"), true, "%s is not in the index", name)
 	}
 }
@@ -136,9 +133,7 @@ func TestPromisesNameTestsThatExist(t *testing.T) {
 			}
 		}
 	}
-	if rows < 400 {
-		t.Errorf("the tables have %d rows", rows)
-	}
+	assert.True(t, rows >= 400, "the tables have %d rows", rows)
 }
 
 // declaredTests reads the names of all tests, those with the build tag nightly too, which sources leaves out.
@@ -289,21 +284,18 @@ func TestAlertsHaveRemedies(t *testing.T) {
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			alerts = append(alerts, rule.Alert)
-			if rule.Expr == "" || rule.Annotations.Summary == "" {
-				t.Errorf("alert %q lacks its expression or summary", rule.Alert)
-			}
+			assert.True(t, rule.Expr != "" && rule.Annotations.Summary != "",
+				"alert %q lacks its expression or summary", rule.Alert)
 		}
 	}
 	page := content(t, filepath.Join(root, "docs/operate/monitor.md"))
 	for _, row := range documentedAlert.FindAllStringSubmatch(page, -1) {
 		documented = append(documented, row[1])
 	}
-	if len(alerts) == 0 || !slices.Equal(alerts, documented) {
-		t.Errorf("deploy/alerts.yaml has %q, docs/operate/monitor.md %q", alerts, documented)
-	}
+	assert.True(t, len(alerts) != 0 && slices.Equal(alerts, documented),
+		"deploy/alerts.yaml has %q, docs/operate/monitor.md %q", alerts, documented)
 	if promtool, err := exec.LookPath("promtool"); err == nil {
-		if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", path).CombinedOutput(); err != nil {
-			t.Errorf("promtool: %v: %s", err, out)
-		}
+		out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", path).CombinedOutput()
+		assert.True(t, err == nil, "promtool: %v: %s", err, out)
 	}
 }

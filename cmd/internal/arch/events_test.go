@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -42,9 +43,7 @@ func TestMistoldEventsAreFound(t *testing.T) {
 		f.tree, f.byName = tree, importsByName(tree)
 		var found []string
 		f.mistold(func(_ ast.Node, why string) { found = append(found, why) })
-		if len(found) != want {
-			t.Errorf("%s: found %q, want %d", source, found, want)
-		}
+		assert.True(t, len(found) == want, "%s: found %q, want %d", source, found, want)
 	}
 }
 

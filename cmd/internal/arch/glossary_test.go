@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 var (
@@ -42,9 +44,8 @@ func TestGlossaryOfDelivery(t *testing.T) {
 	}
 	_, glossary, _ := strings.Cut(content(t, root+"/"+of+"/doc.go"), "# Glossary")
 	words := glossaryLine.FindAllStringSubmatch(glossary, -1)
-	if len(words) == 0 || len(words) > most {
-		t.Errorf("the glossary of %s has %d words, want %d at most", of, len(words), most)
-	}
+	assert.True(t, len(words) != 0 && len(words) <= most,
+		"the glossary of %s has %d words, want %d at most", of, len(words), most)
 	for _, word := range words {
 		if declared[strings.TrimSuffix(word[1], "s")] == "" {
 			t.Errorf("%q is in the glossary, and nothing is called so", word[1])

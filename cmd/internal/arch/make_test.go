@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -35,9 +36,8 @@ mkdir bin && printf '#!/bin/sh\necho "carillon $*"\n' >bin/carillon && chmod +x 
 	run := exec.CommandContext(t.Context(), "make", "run", "GO="+filepath.Join(dir, "compiler"))
 	run.Dir = dir
 	out, err := run.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "carillon serve --dev --data-dir ./data\n") {
-		t.Errorf("%v: %s", err, out)
-	}
+	assert.True(t, err == nil && strings.HasSuffix(string(out), "carillon serve --dev --data-dir ./data\n"),
+		"%v: %s", err, out)
 }
 
 // TestWorkflowsCallTheMakefile, which says how a release is built.
@@ -45,9 +45,8 @@ func TestWorkflowsCallTheMakefile(t *testing.T) {
 	t.Parallel()
 	called := regexp.MustCompile(`(?m)- run: make ([a-z-]+)$`).FindAllStringSubmatch(
 		text(t, "../../../.github/workflows/release.yml"), -1)
-	if len(called) != 1 || !strings.Contains(text(t, "../../../Makefile"), "\n"+called[0][1]+": ##") {
-		t.Errorf("the workflow calls %v", called)
-	}
+	assert.True(t, len(called) == 1 && strings.Contains(text(t, "../../../Makefile"), "\n"+called[0][1]+": ##"),
+		"the workflow calls %v", called)
 }
 
 // TestReleaseNeedsItsTag refuses what the changelog does not call released, and another tag.
@@ -73,8 +72,7 @@ func TestReleaseNeedsItsTag(t *testing.T) {
 			"git -c user.name=a -c user.email=a@b.c commit -qm all && git tag v1.1.0 && exec make release")
 		run.Dir = dir
 		out, err := run.CombinedOutput()
-		if err == nil || !strings.Contains(strings.ToLower(string(out)), strings.ToLower(want)) {
-			t.Errorf("%s: %v, %s, want %q", changelog, err, out, want)
-		}
+		assert.True(t, err != nil && strings.Contains(strings.ToLower(string(out)), strings.ToLower(want)),
+			"%s: %v, %s, want %q", changelog, err, out, want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // The handler of a route is found by searching for the route: the handler's doc names it as the interface does, "PUT
@@ -31,13 +33,9 @@ func TestHandlersNameTheirRoutes(t *testing.T) {
 		})
 	}
 	const atLeast = 50 // there are more: fewer mean that routes are registered in a way that this test doesn't know
-	if len(routes) < atLeast {
-		t.Errorf("found only %d routes", len(routes))
-	}
+	assert.True(t, len(routes) >= atLeast, "found only %d routes", len(routes))
 	for route, handler := range routes {
-		if !names(docs[handler], route) {
-			t.Errorf("the doc of %s does not name its route, %s", handler, route)
-		}
+		assert.True(t, names(docs[handler], route), "the doc of %s does not name its route, %s", handler, route)
 	}
 }
 

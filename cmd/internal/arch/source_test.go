@@ -40,9 +40,7 @@ type file struct {
 func sources(t *testing.T) []file {
 	t.Helper()
 	list := must.Get(allSources())(t)
-	if len(list) == 0 {
-		t.Fatal("no source found")
-	}
+	must.True(t, len(list) != 0, "no source found")
 	return list
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -256,9 +257,8 @@ func TestWordsOfPlantedSource(t *testing.T) {
 		ruleLiterals: "var lane = Lane{ID: 1, Size: 2,\n\tSlow: true,\n\tFull: true,\n}",
 	}
 	for rule, code := range planted {
-		if got := complaintsOf(t, code); len(got) != 1 || got[0].rule != rule {
-			t.Errorf("%s: %v for\n%s", rule, got, code)
-		}
+		got := complaintsOf(t, code)
+		assert.True(t, len(got) == 1 && got[0].rule == rule, "%s: %v for\n%s", rule, got, code)
 	}
 	clean := "type options struct {\n\tSize int `help:\"" + strings.Repeat("x", maxColumns) + "\"`\n}\n\n" +
 		"// Lane is the queue of a destination. What waits in it has a lease.\ntype Lane struct{}\n\n" +
@@ -292,7 +292,5 @@ func TestRefusalsNameTheirField(t *testing.T) {
 			}
 		}
 	}
-	if found < 30 {
-		t.Errorf("%d refusals found", found)
-	}
+	assert.True(t, found >= 30, "%d refusals found", found)
 }

@@ -120,9 +120,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		t.Run(tt.flag+"="+tt.value, func(t *testing.T) {
 			t.Parallel()
 			_, err := parse(t, "--"+tt.flag+"="+tt.value)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("error = %v\nwant it to contain %q", err, tt.want)
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), tt.want), "error = %v\nwant it to contain %q", err, tt.want)
 			assert.Equal(t, strings.Contains(err.Error(), "hunter2"), false, "the error shows a secret: %v", err)
 		})
 	}
@@ -135,9 +133,8 @@ func TestVariablesAreRead(t *testing.T) {
 	t.Setenv("CARILLON_DELIVERY_TIMEOUT", "") // as compose leaves it
 	must.OK(t, config.DropEmpty(os.Environ(), os.Unsetenv))
 	c := must.Get(parse(t))(t)
-	if c.HTTPAddr != "0.0.0.0:9000" || len(c.DeliveryRetrySchedule) != 3 || c.DeliveryTimeout != 30*time.Second {
-		t.Errorf("config = %+v", c)
-	}
+	assert.True(t, c.HTTPAddr == "0.0.0.0:9000" && len(c.DeliveryRetrySchedule) == 3 &&
+		c.DeliveryTimeout == 30*time.Second, "config = %+v", c)
 	assert.Equal(t, c.DeliveryAllowCIDRs.String(), "127.0.0.0/8,::1/128", "ranges")
 	if !strings.Contains(c.Unreachable(), "CARILLON_TLS_CERT") {
 		t.Errorf("plain HTTP on all addresses needs a warning, got %q", c.Unreachable())
@@ -159,10 +156,9 @@ func TestRangesAreRead(t *testing.T) {
 		t.Errorf("empty list: %v, %v", ranges, err)
 	}
 	for _, bad := range []string{"10.0.0.0/33", "ten", "fe80::1%eth0", "fe80::%eth0/10", "10.0.0/8", "::ffff:0:0/90"} {
-		if err := ranges.UnmarshalText([]byte("127.0.0.0/8," + bad)); err == nil ||
-			!strings.Contains(err.Error(), `"`+bad+`"`) {
-			t.Errorf("%s: the error does not name the entry: %v", bad, err)
-		}
+		err := ranges.UnmarshalText([]byte("127.0.0.0/8," + bad))
+		assert.True(t, err != nil && strings.Contains(err.Error(), `"`+bad+`"`),
+			"%s: the error does not name the entry: %v", bad, err)
 	}
 }
 
@@ -182,9 +178,7 @@ func TestSecretsNeverShow(t *testing.T) {
 		slog.New(handler).Info("config", "config", c, "token", c.AdminToken, "database", c.DatabaseURL)
 	}
 	_, _ = fmt.Fprintf(&logged, "%v %+v %#v %s", c, c, c, c.EventStoreURL)
-	if strings.Contains(logged.String(), "hunter2") {
-		t.Errorf("a secret shows: %s", logged.String())
-	}
+	assert.True(t, !strings.Contains(logged.String(), "hunter2"), "a secret shows: %s", logged.String())
 	if got, want := c.DatabaseURL.String(), "postgres://bob:[hidden]@db:5432/x"; got != want {
 		t.Errorf("address = %s, want %s", got, want)
 	}
@@ -208,25 +202,19 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	}
 	first := <-results
 	for range cap(results) - 1 {
-		if other := <-results; other.MasterKey != first.MasterKey || other.AdminToken != first.AdminToken ||
-			other.SealKey != first.SealKey {
-			t.Error("two processes made two values")
-		}
+		other := <-results
+		assert.True(t, other.MasterKey == first.MasterKey && other.AdminToken == first.AdminToken &&
+			other.SealKey == first.SealKey, "two processes made two values")
 	}
 	assert.Equal(t, len(must.Get(first.Master())(t)), 32, "master key … bytes")
 	for _, name := range []string{config.MasterKeyFile, config.AdminTokenFile, config.SealKeyFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
+		assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%s: %v, %v", name, info, err)
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
-		t.Errorf("left behind: %v", entries)
-	}
+	entries, _ := os.ReadDir(dir)
+	assert.True(t, len(entries) == 3, "left behind: %v", entries)
 	token, err := (&config.Client{DataDir: dir}).Token()
-	if err != nil || token != first.AdminToken.Reveal() {
-		t.Errorf("the client finds another token: %v", err)
-	}
+	assert.True(t, err == nil && token == first.AdminToken.Reveal(), "the client finds another token: %v", err)
 }
 
 func TestSecretsInBadShapeAreRefused(t *testing.T) {
@@ -248,12 +236,10 @@ func TestSecretsInBadShapeAreRefused(t *testing.T) {
 			path := filepath.Join(dir, tt.file)
 			must.OK(t, os.WriteFile(path, []byte(tt.content), tt.mode))
 			c := config.Config{DataDir: dir}
-			if err := c.EnsureSecrets(); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error = %v, want it to say %q", err, tt.want)
-			}
-			if kept, _ := os.ReadFile(path); string(kept) != tt.content {
-				t.Errorf("the file was changed to %q", kept)
-			}
+			err := c.EnsureSecrets()
+			assert.True(t, err != nil && strings.Contains(err.Error(), tt.want), "error = %v, want it to say %q", err, tt.want)
+			kept, _ := os.ReadFile(path)
+			assert.True(t, string(kept) == tt.content, "the file was changed to %q", kept)
 		})
 	}
 }
@@ -340,9 +326,8 @@ func TestRestoredDirectoryWaits(t *testing.T) {
 	}
 	must.OK(t, config.MarkRestored(dir, true))
 	for _, role := range []string{config.RoleDispatch, config.RoleDeliver, config.RoleCollect} {
-		if _, err := check(false, config.RoleAPI, role); err == nil || !strings.Contains(err.Error(), "--after-restore") {
-			t.Errorf("%s: %v", role, err)
-		}
+		_, err := check(false, config.RoleAPI, role)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "--after-restore"), "%s: %v", role, err)
 	}
 	if restored, err := check(false, config.RoleAPI, config.RoleProject); !restored || err != nil {
 		t.Errorf("a look at it: %v, %v", restored, err)
@@ -405,16 +390,14 @@ func TestHostileNetworkReachesNoDevelopmentServer(t *testing.T) {
 func TestEgressDenyKeepsItsOldName(t *testing.T) {
 	const ranges = "192.0.2.0/24"
 	for _, flag := range []string{"--egress-deny-cidrs", "--delivery-deny-cidrs"} {
-		if c, err := parse(t, flag, ranges); err != nil || c.EgressDenyCIDRs.String() != ranges {
-			t.Errorf("%s: %s, %v", flag, c.EgressDenyCIDRs, err)
-		}
+		c, err := parse(t, flag, ranges)
+		assert.True(t, err == nil && c.EgressDenyCIDRs.String() == ranges, "%s: %s, %v", flag, c.EgressDenyCIDRs, err)
 	}
 	for _, variable := range []string{"CARILLON_DELIVERY_DENY_CIDRS", "CARILLON_EGRESS_DENY_CIDRS"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, ranges)
-			if c, err := parse(t); err != nil || c.EgressDenyCIDRs.String() != ranges {
-				t.Errorf("%s, %v", c.EgressDenyCIDRs, err)
-			}
+			c, err := parse(t)
+			assert.True(t, err == nil && c.EgressDenyCIDRs.String() == ranges, "%s, %v", c.EgressDenyCIDRs, err)
 		})
 	}
 }

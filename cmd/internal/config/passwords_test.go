@@ -32,16 +32,14 @@ func TestPasswordInAddress(t *testing.T) {
 			shown := read.DatabaseURL.String()
 			if err != nil {
 				shown += err.Error()
-				if !strings.Contains(err.Error(), "%40") || !strings.Contains(err.Error(), "CARILLON_DATABASE_PASSWORD") {
-					t.Errorf("%s: %v", password, err)
-				}
+				assert.True(t, strings.Contains(err.Error(), "%40") && strings.Contains(err.Error(), "CARILLON_DATABASE_PASSWORD"),
+					"%s: %v", password, err)
 			} else if known, err := pgconn.ParseConfig(address); err != nil || known.Password != password ||
 				known.Host != "localhost" {
 				t.Errorf("%s was taken, and means %q at %q, %v", password, known.Password, known.Host, err)
 			}
-			if strings.Contains(shown, "hunt") || strings.Contains(shown, "zwo") || strings.Contains(shown, "12") {
-				t.Errorf("%s shows: %s", password, shown)
-			}
+			assert.True(t, !strings.Contains(shown, "hunt") && !strings.Contains(shown, "zwo") && !strings.Contains(shown, "12"),
+				"%s shows: %s", password, shown)
 		}
 	}
 }
@@ -63,10 +61,9 @@ func TestPasswordOfItsOwn(t *testing.T) {
 			continue
 		}
 		for _, address := range []string{read.DatabaseURL.Reveal(), read.DatabaseDirectURL.Reveal()} {
-			if known, err := pgconn.ParseConfig(address); err != nil || known.Password != password || known.User != "carillon" ||
-				known.Database != "carillon" {
-				t.Errorf("%s: %+v, %v", password, known, err)
-			}
+			known, err := pgconn.ParseConfig(address)
+			assert.True(t, err == nil && known.Password == password && known.User == "carillon" && known.Database == "carillon",
+				"%s: %+v, %v", password, known, err)
 		}
 		store := must.Get(url.Parse(read.EventStoreURL.Reveal()))(t)
 		_, raw, _ := strings.Cut(read.EventStoreURL.Reveal(), "admin:")
@@ -82,9 +79,8 @@ func TestPasswordOfItsOwn(t *testing.T) {
 		if err == nil {
 			err = read.Validate()
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), "CARILLON_DATABASE_PASSWORD (--database-password) needs") {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), "CARILLON_DATABASE_PASSWORD (--database-password) needs"),
+			"%s: %v", name, err)
 	}
 }
 
@@ -116,9 +112,8 @@ func TestBaseURL_schemes(t *testing.T) {
 		"carillon.example":          "",
 	} {
 		settings := config.API{HTTPAddr: address}
-		if got, err := settings.BaseURL(); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
-		}
+		got, err := settings.BaseURL()
+		assert.True(t, got == want && (err == nil) == (want != ""), "%q: %q, %v; want %q", address, got, err, want)
 	}
 	for address, want := range map[string]bool{
 		"[::1]:80":                 true,

@@ -32,9 +32,7 @@ func TestPlatformsAreChecked(t *testing.T) {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
 			_, err := parse(t, "--platform-tokens="+tt.tokens)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("error = %v\nwant it to contain %q", err, tt.want)
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), tt.want), "error = %v\nwant it to contain %q", err, tt.want)
 			assert.Equal(t, strings.Contains(err.Error(), "hunter2"), false, "the error shows a secret: %v", err)
 		})
 	}
@@ -65,9 +63,7 @@ func TestSecretsFromFiles(t *testing.T) {
 		InstagramAccount: "17841405309211844",
 		TikTok:           map[string]string{"kajhallen": "hunter2", "other": "act.x!=y"},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("credentials %v, %v, want %v", got, err, want)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(got, want), "credentials %v, %v, want %v", got, err, want)
 	assert.Equal(t, c.AdminToken.Reveal(), strings.Repeat("hunter2", 5), "admin token")
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", c, "tokens", c.Tokens)
@@ -104,11 +100,9 @@ func TestSecretFile_wrong(t *testing.T) {
 			}
 			must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 			_, err := parse(t)
-			if err == nil || !strings.Contains(err.Error(), want) ||
-				!strings.Contains(err.Error(), "CARILLON_PLATFORM_TOKENS") ||
-				strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("error = %v, want it to contain %q", err, want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), want) &&
+				strings.Contains(err.Error(), "CARILLON_PLATFORM_TOKENS") && !strings.Contains(err.Error(), "hunter2"),
+				"error = %v, want it to contain %q", err, want)
 		})
 	}
 }
@@ -116,14 +110,12 @@ func TestSecretFile_wrong(t *testing.T) {
 func TestReplacedSettings(t *testing.T) {
 	t.Parallel()
 	err := config.CheckReplaced([]string{"HOME=/root", "CARILLON_MASTER_KEY_NEXT=hunter2"})
-	if err == nil || !strings.Contains(err.Error(), "CARILLON_MASTER_KEY,") || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("error = %v, want it to name the new variable", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "CARILLON_MASTER_KEY,") &&
+		!strings.Contains(err.Error(), "hunter2"), "error = %v, want it to name the new variable", err)
 	for _, flag := range []string{"--collect-pages", "--facebook-token", "--tiktok-token-file", "--admin-token-file",
 		"--instagram-account"} {
-		if err := config.ReplacedFlag(flag); err == nil || !strings.Contains(err.Error(), flag) {
-			t.Errorf("%s: %v", flag, err)
-		}
+		err := config.ReplacedFlag(flag)
+		assert.True(t, err != nil && strings.Contains(err.Error(), flag), "%s: %v", flag, err)
 	}
 	must.OK(t, config.ReplacedFlag("--http-addr"))
 }
@@ -136,10 +128,8 @@ func TestMasterKeyList(t *testing.T) {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 	for _, bad := range []string{current + ",hunter2", current + "," + next + "," + next, "," + next} {
-		if _, err := parse(t, "--master-key="+bad); err == nil ||
-			!strings.Contains(err.Error(), "CARILLON_MASTER_KEY (--master-key)") {
-			t.Errorf("%q: %v", bad, err)
-		}
+		_, err := parse(t, "--master-key="+bad)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "CARILLON_MASTER_KEY (--master-key)"), "%q: %v", bad, err)
 	}
 }
 
@@ -162,11 +152,9 @@ func TestContact(t *testing.T) {
 			strings.Repeat("x", 255), "javascript:alert(1)",
 	} {
 		_, err := parse(t, "--collect-contact", contact)
-		if err == nil ||
-			!strings.Contains(err.Error(), "CARILLON_COLLECT_CONTACT (--collect-contact) must be the URL of a page") ||
-			strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v", contact, err)
-		}
+		assert.True(t, err != nil &&
+			strings.Contains(err.Error(), "CARILLON_COLLECT_CONTACT (--collect-contact) must be the URL of a page") &&
+			!strings.Contains(err.Error(), "secret"), "%q: %v", contact, err)
 	}
 	must.OK(t, config.CheckContact(""))
 }

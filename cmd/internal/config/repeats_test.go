@@ -59,9 +59,8 @@ func TestAnOutageIsALineAMinute(t *testing.T) {
 				total += n
 			}
 		}
-		if broke > minutes+2 || total != minutes*each {
-			t.Errorf("%d lines stand for %d warnings, want at most %d for %d", broke, total, minutes+2, minutes*each)
-		}
+		assert.True(t, broke <= minutes+2 && total == minutes*each,
+			"%d lines stand for %d warnings, want at most %d for %d", broke, total, minutes+2, minutes*each)
 
 		log.Warn("subscription broke", "error", away) // the next outage is logged at once
 		log.Warn("subscription broke", "error", errors.New("certificate expired"))

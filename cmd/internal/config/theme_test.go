@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -16,10 +17,8 @@ func TestTheme(t *testing.T) {
 	var theme Theme
 	set := "name=Town hall,logo=" + logo + ",light=#0b57a4,dark=#8bbdf5"
 	must.OK(t, theme.UnmarshalText([]byte(set)))
-	if theme.Name != "Town hall" || string(theme.Logo) != "<svg/>" || theme.LogoType != "image/svg+xml" ||
-		theme.String() != set {
-		t.Errorf("%+v, %s", theme, theme)
-	}
+	assert.True(t, theme.Name == "Town hall" && string(theme.Logo) == "<svg/>" && theme.LogoType == "image/svg+xml" &&
+		theme.String() == set, "%+v, %s", theme, theme)
 	for set, want := range map[string]string{
 		"":                                "",
 		"name=Town hall":                  "",

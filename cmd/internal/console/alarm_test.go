@@ -123,9 +123,8 @@ func TestAttempts_latestFirst(t *testing.T) {
 	if strings.Contains(p.body, "http_status") || strings.Count(p.body, "Out of order") != 1 {
 		t.Errorf("a name of the API, or the same answer twice:\n%s", p.shown(""))
 	}
-	if third, first := strings.Index(p.body, "<h3>3. "), strings.Index(p.body, "<h3>1. "); third < 0 || first < third {
-		t.Errorf("attempt 3 is at %d, attempt 1 at %d", third, first)
-	}
+	third, first := strings.Index(p.body, "<h3>3. "), strings.Index(p.body, "<h3>1. ")
+	assert.True(t, third >= 0 && first >= third, "attempt 3 is at %d, attempt 1 at %d", third, first)
 }
 
 // TestRecover_overTheCap: what is too much for one recovery is sent in parts by the CLI, which the page names.
@@ -155,9 +154,8 @@ func TestActivity(t *testing.T) {
 	b.post(t, "/console/destinations/"+two.String()+"/delete")
 	shown := b.get(t, "/console/activity").expect(t, 200, "created One <b>", "subscribed One <b>",
 		"to everything", "created Concerts", "deleted Two", "/console/destinations/"+one.String())
-	if strings.Index(shown.body, "deleted Two") > strings.Index(shown.body, "created One") {
-		t.Error("the latest change is not the first")
-	}
+	assert.True(t, strings.Index(shown.body, "deleted Two") <= strings.Index(shown.body, "created One"),
+		"the latest change is not the first")
 	for filter, want := range map[string]string{
 		"kind=feed": "created Concerts", "actor=key:test": "created Two", "last=hour": "created Two",
 		"until=2020-01-01T00:00": none, "actor=key:other": none, "kind=organization": none,
@@ -194,9 +192,7 @@ func TestSignedCurl(t *testing.T) {
 	if err := verifier.Verify([]byte(body), header); err != nil {
 		t.Errorf("%v: %s", err, command)
 	}
-	if s.lastDisclosure(t, works) == eventstore.Start {
-		t.Error("it is not recorded")
-	}
+	assert.True(t, s.lastDisclosure(t, works) != eventstore.Start, "it is not recorded")
 	writer := s.signIn(t, s.scoped(t, "read", "write"))
 	assert.Equal(t, strings.Contains(writer.get(t, path).expect(t, 200).body, "/curl\""), false,
 		"a button that would be refused is shown")

@@ -91,19 +91,16 @@ func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 		b.pressButton(t, c.button)
 		b.until(t, c.page+": the answer", `document.body.innerText.includes("`+c.answer+`")`)
 		after := c.done()
-		if after != before+1 {
-			t.Errorf("%s: it was done %d times, want once", c.page, after-before)
-		}
+		assert.True(t, after == before+1, "%s: it was done %d times, want once", c.page, after-before)
 		b.pressButton(t, "Back")
 		b.until(t, c.page+": the destination's page", there)
 		ask[bool](t, b, "history.back(); true")
 		b.until(t, c.page+": back", `!(`+there+`)`)
 		for _, how := range []string{"back", "loaded anew"} {
 			b.shows(t, c.page+" "+how, c.question)
-			if ask[bool](t, b, `document.body.innerText.includes("`+c.answer+
-				`") || document.body.innerText.includes("whsec_")`) {
-				t.Errorf("%s %s: the answer is there still", c.page, how)
-			}
+			assert.True(t,
+				!ask[bool](t, b, `document.body.innerText.includes("`+c.answer+`") || document.body.innerText.includes("whsec_")`),
+				"%s %s: the answer is there still", c.page, how)
 			assert.Equal(t, c.done(), after, "%s %s: it was done again", c.page, how)
 			must.OK(t, chromedp.Do(b, chromedp.Reload()))
 		}

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // job is a task of people in the console. It begins at the overview.
@@ -68,9 +71,7 @@ func TestJobsInBrowser(t *testing.T) {
 		if j.holds != "" {
 			b.until(t, j.name+": "+j.holds, j.holds)
 		}
-		if clicks > j.clicks {
-			t.Errorf("%s: %d clicks, want %d at most", j.name, clicks, j.clicks)
-		}
+		assert.True(t, clicks <= j.clicks, "%s: %d clicks, want %d at most", j.name, clicks, j.clicks)
 		b.quiet(t, j.name)
 	}
 }
@@ -90,9 +91,8 @@ func (b *tab) clickText(t *testing.T, what, text string) {
 			found?.setAttribute("data-clicked", "");
 			return found ? found.tagName + found.type : document.body.innerText;
 		})()`, text))
-		if _, err := chromedp.Run(b, chromedp.Click("[data-clicked]", chromedp.AtLeast(0))); err != nil {
-			t.Fatalf("%s: nothing to click is called %q: %v\n%s", what, text, err, found)
-		}
+		_, err := chromedp.Run(b, chromedp.Click("[data-clicked]", chromedp.AtLeast(0)))
+		must.True(t, err == nil, "%s: nothing to click is called %q: %v\n%s", what, text, err, found)
 		leaves = found != "BUTTONbutton" && found != "LABELundefined" && found != "SUMMARYundefined"
 	}
 	if leaves {

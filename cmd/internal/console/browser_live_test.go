@@ -153,9 +153,7 @@ func TestFormAfterSessionEndInBrowser(t *testing.T) {
 	b.leave(t, "Send it again")
 	b.shows(t, "after another sign-in", "The destination was created.", `Town "app" & <others>`)
 	found, _, err := w.Queries.FindDestinations(t.Context(), w.org, query.DestinationFilter{Text: `TOWN "APP"`, Limit: 10})
-	if err != nil || len(found) != 1 || len(found[0].Headers.Data) == 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
+	assert.True(t, err == nil && len(found) == 1 && len(found[0].Headers.Data) != 0, "%+v, %v", found, err)
 }
 
 // TestFrameInBrowser: a page of another site shows the console in a frame: its login link signs in without a click and

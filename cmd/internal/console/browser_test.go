@@ -24,6 +24,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -237,9 +238,8 @@ func (b *tab) shows(t *testing.T, what string, texts ...string) {
 	t.Helper()
 	shown := strings.ToLower(b.text(t))
 	for _, text := range texts {
-		if !strings.Contains(shown, strings.ToLower(text)) {
-			t.Errorf("%s: the page does not show %q:\n%s", what, text, shown)
-		}
+		assert.True(t, strings.Contains(shown, strings.ToLower(text)),
+			"%s: the page does not show %q:\n%s", what, text, shown)
 	}
 }
 

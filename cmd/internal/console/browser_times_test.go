@@ -47,9 +47,7 @@ func TestTimesInBrowser(t *testing.T) {
 		b.open(t, page)
 		left := ask[[]string](t, b, `[...document.querySelectorAll("main, main svg title")].flatMap((e) =>
 			(e.matches("main") ? e.innerText : e.textContent).match(/[^\n]*\d\d:\d\d(:\d\d)? UTC[^\n]*/g) ?? [])`)
-		if len(left) > 0 {
-			t.Errorf("%s has times of two zones: %q", page, left)
-		}
+		assert.True(t, len(left) == 0, "%s has times of two zones: %q", page, left)
 	}
 	b.open(t, "/console/deliveries?since=2026-11-28T20:00")
 	b.until(t, "a field is of the zone", `document.getElementById("since").value.startsWith("2026-11-29T01:45")`)
@@ -156,9 +154,8 @@ func (b *tab) execute(t *testing.T, tag, operation string) string {
 	b.click(t, at+" .opblock-summary-control")
 	button := fmt.Sprintf("document.querySelector(%q)", at+" button.execute")
 	b.until(t, operation+" can be executed", button+`?.checkVisibility({visibilityProperty: true})`)
-	if ask[bool](t, b, fmt.Sprintf("document.querySelector(%q) !== null", at+" .opblock-loading-animation")) {
-		t.Errorf("%s can be executed before it is loaded", operation)
-	}
+	assert.True(t, !ask[bool](t, b, fmt.Sprintf("document.querySelector(%q) !== null", at+" .opblock-loading-animation")),
+		"%s can be executed before it is loaded", operation)
 	ask[bool](t, b, button+".click(), true")
 	answer := fmt.Sprintf("document.querySelector(%q)", at+" .live-responses-table .response .response-col_status")
 	b.until(t, operation+" is answered", answer+" !== null")
@@ -183,16 +180,14 @@ func TestPlaygroundInBrowser(t *testing.T) {
 	b.open(t, "/docs")
 	b.until(t, "the operations are listed", `document.querySelectorAll(".opblock-tag").length > 5`)
 	const open = `document.querySelectorAll(".opblock-tag[data-is-open=true], .opblock.is-open, .models.is-open").length`
-	if n := ask[int](t, b, open); n > 0 {
-		t.Errorf("%d tags, operations or models are open at the start", n)
-	}
+	n := ask[int](t, b, open)
+	assert.True(t, n <= 0, "%d tags, operations or models are open at the start", n)
 	for _, dark := range []bool{false, true} {
 		b.dark(t, dark)
 		behind := ask[int](t, b, `parseInt(getComputedStyle(document.body).backgroundColor.slice(4))`)
 		inverted := ask[bool](t, b, `getComputedStyle(document.querySelector(".swagger-ui")).filter.includes("invert")`)
-		if behind < 128 != dark || inverted != dark {
-			t.Errorf("dark: %t, and the background's red is %d, text inverted: %t", dark, behind, inverted)
-		}
+		assert.True(t, behind < 128 == dark && inverted == dark,
+			"dark: %t, and the background's red is %d, text inverted: %t", dark, behind, inverted)
 	}
 	look("collapsed")
 	b.authorize(t, w.key)

@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
@@ -28,16 +29,14 @@ func TestSignIn(t *testing.T) {
 	b.get(t, "/console/sign-in?next=%2Fconsole%2Fdestinations").expect(t, 200, `value="/console/destinations"`, "API key")
 	b.post(t, "/console/sign-in", "key", w.key, "next", "/console/destinations").leadsTo(t, "/console/destinations")
 	signedIn := b.get(t, "/console/").expect(t, 200, "Overview", "Town hall", "Sign out")
-	if policy := signedIn.header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
-		!strings.Contains(policy, "default-src 'none'") {
-		t.Errorf("policy %q", policy)
-	}
+	policy := signedIn.header.Get("Content-Security-Policy")
+	assert.True(t, !strings.Contains(policy, "unsafe") && strings.Contains(policy, "default-src 'none'"),
+		"policy %q", policy)
 	for _, withParameter := range []string{"https://evil.example/", "//evil.example/", "/console/..//evil", "/events",
 		`/console/\evil`, "/console/enter?token=x"} {
 		to := (&browser{world: w}).post(t, "/console/sign-in", "key", w.key, "next", withParameter).location
-		if !strings.HasPrefix(to, "/console/") || strings.Contains(to, "enter") || strings.Contains(to, `\`) {
-			t.Errorf("%q leads to %q", withParameter, to)
-		}
+		assert.True(t, strings.HasPrefix(to, "/console/") && !strings.Contains(to, "enter") && !strings.Contains(to, `\`),
+			"%q leads to %q", withParameter, to)
 	}
 
 	// The cookie is sent over TLS only, except on this machine, and not to scripts and other sites.
@@ -51,9 +50,8 @@ func TestSignIn(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		w.handler.ServeHTTP(recorder, r)
 		c := recorder.Result().Cookies()[0] //nolint:bodyclose // a recorder's
-		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure != secure || c.Path != "/console" {
-			t.Errorf("from %s: %+v", peer, c)
-		}
+		assert.True(t, c.HttpOnly && c.SameSite == http.SameSiteStrictMode && c.Secure == secure && c.Path == "/console",
+			"from %s: %+v", peer, c)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/sign-in", nil)
 	r.RemoteAddr = "203.0.113.9:1"
@@ -75,9 +73,8 @@ func TestFrames(t *testing.T) {
 		"; frame-ancestors https://portal.example.org": framed, "; frame-ancestors 'none'": w.handler,
 	} {
 		p := (&browser{world: w, at: at}).post(t, "/console/sign-in", "key", w.key)
-		if policy := p.header.Get("Content-Security-Policy"); !strings.HasSuffix(policy, want) {
-			t.Errorf("policy %q, want %q", policy, want)
-		}
+		policy := p.header.Get("Content-Security-Policy")
+		assert.True(t, strings.HasSuffix(policy, want), "policy %q, want %q", policy, want)
 		cookie := p.header.Get("Set-Cookie")
 		if strings.HasSuffix(cookie, "; HttpOnly; Secure; SameSite=None; Partitioned") != strings.Contains(want, "portal") {
 			t.Errorf("%s: the cookie is %q", want, cookie)
@@ -155,10 +152,9 @@ func TestLoginLinks(t *testing.T) {
 	late := w.link(t)
 	w.later.Store(int64(console.LinkLength + time.Second))
 	again.post(t, "/console/enter", "token", late).expect(t, 401, "works once")
-	if logged := w.Logged.String(); strings.Contains(logged, token) || strings.Contains(logged, late) ||
-		!strings.Contains(logged, "console sign-in failed") {
-		t.Error("the log names a token, or no failure")
-	}
+	logged := w.Logged.String()
+	assert.True(t, !strings.Contains(logged, token) && !strings.Contains(logged, late) &&
+		strings.Contains(logged, "console sign-in failed"), "the log names a token, or no failure")
 	if _, _, err := console.NewLink(t.Context(), w.sessions, adminapi.ConsoleVisitor{Organization: uuid.New()},
 		time.Now()); err == nil {
 		t.Error("an organization that is not there gets a link")

@@ -66,9 +66,8 @@ func (w *world) crowd(tb testing.TB, size, days int) {
 		if strings.Contains(statement, "%[1]d") {
 			statement = strings.NewReplacer("%[1]d", fmt.Sprint(size), "%[2]d", fmt.Sprint(days)).Replace(statement)
 		}
-		if _, err := w.Pool.Exec(tb.Context(), statement); err != nil {
-			tb.Fatalf("%v: %s", err, statement)
-		}
+		_, err := w.Pool.Exec(tb.Context(), statement)
+		must.True(tb, err == nil, "%v: %s", err, statement)
 	}
 }
 

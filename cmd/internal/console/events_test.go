@@ -95,9 +95,8 @@ func TestRecipients(t *testing.T) {
 		"Came later":       "The destination was created later",
 	} {
 		_, row, _ := strings.Cut(shown.body, "<bdi>"+name)
-		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, why) {
-			t.Errorf("%s: not %q in\n%s", name, why, row)
-		}
+		row, _, _ = strings.Cut(row, "</tr>")
+		assert.True(t, strings.Contains(row, why), "%s: not %q in\n%s", name, why, row)
 	}
 	if p := b.get(t, path+"?who=waiting").expect(t, 200, "Got it"); strings.Contains(p.body, "Was disabled") {
 		t.Error("those that did not get it are among those that did")

@@ -46,14 +46,11 @@ func TestForm_otherOrganization(t *testing.T) {
 	for _, organization := range []struct{ id, name string }{{w.org.String(), "Town hall"}, {other.String(), "Library"}} {
 		found, _, err := w.Queries.FindDestinations(t.Context(), mustID(t, organization.id),
 			query.DestinationFilter{Limit: 10})
-		if err != nil || len(found) != 0 {
-			t.Errorf("%s has %+v, %v", organization.name, found, err)
-		}
+		assert.True(t, err == nil && len(found) == 0, "%s has %+v, %v", organization.name, found, err)
 	}
 	made := b.post(t, "/console/destinations/new", "seen", p.seenBy(t), "name", "Hook", "url", address, "debounce", "0")
-	if made.status != 303 || !strings.Contains(made.location, "done=created") {
-		t.Errorf("sent again: %d to %s", made.status, made.location)
-	}
+	assert.True(t, made.status == 303 && strings.Contains(made.location, "done=created"),
+		"sent again: %d to %s", made.status, made.location)
 	if made := b.post(t, "/console/feeds/new", "seen", again.seenBy(t), "name", "Concerts", "description",
 		"In town"); made.status != 303 {
 		t.Errorf("sent again: %d\n%s", made.status, made.shown(""))
@@ -116,13 +113,11 @@ func TestPages_plain(t *testing.T) {
 		case strings.HasPrefix(name, "templates/"):
 			assert.Equal(t, inline.FindString(read(t, name)), "", "%s", name)
 		case strings.HasSuffix(name, ".css"):
-			if text := read(t, name); strings.Contains(text, "url(") || strings.Contains(text, "@import") {
-				t.Errorf("%s loads something", name)
-			}
+			text := read(t, name)
+			assert.True(t, !strings.Contains(text, "url(") && !strings.Contains(text, "@import"), "%s loads something", name)
 		case strings.HasPrefix(name, "static/") && strings.HasSuffix(name, ".js"):
-			if lines := strings.Count(read(t, name), "\n"); lines > 300 {
-				t.Errorf("%s has %d lines", name, lines)
-			}
+			lines := strings.Count(read(t, name), "\n")
+			assert.True(t, lines <= 300, "%s has %d lines", name, lines)
 		}
 		return nil
 	}))

@@ -76,9 +76,7 @@ func (p page) harmless(t *testing.T, what string) {
 	for _, unseen := range []string{"\u202e", "\u2066", "\u200b", "\u0000", "\u0007", "\u001b", "\ufeff"} {
 		assert.Equal(t, strings.Contains(p.body, unseen), false, "%s: the page holds %+q", what, unseen)
 	}
-	if len(p.body) > 100_000 {
-		t.Errorf("%s: %d bytes", what, len(p.body))
-	}
+	assert.True(t, len(p.body) <= 100_000, "%s: %d bytes", what, len(p.body))
 }
 
 // TestHostileTextsAreShownAsText: a payload, a name, a header and the answer of a receiver are text.
@@ -120,9 +118,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 			published++
 		}
 	}
-	if published < len(texts)/2 {
-		t.Fatalf("%d of %d were published", published, len(texts))
-	}
+	must.True(t, published >= len(texts)/2, "%d of %d were published", published, len(texts))
 	apitest.Eventually(t, "all is delivered", func() bool {
 		_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
 		return err == nil && total == published
@@ -206,9 +202,7 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 			last, recorded = at, recorded+1
 		}
 	}
-	if recorded < len(texts)/2 {
-		t.Fatalf("%d of %d events were recorded", recorded, len(texts))
-	}
+	must.True(t, recorded >= len(texts)/2, "%d of %d events were recorded", recorded, len(texts))
 	s.Await(t, last, items.ReadModel.Name)
 	shown := map[string]bool{}
 	apitest.Eventually(t, "the items are in the feed", func() bool {
@@ -322,9 +316,7 @@ func TestHostileSourcesAreShownAsText(t *testing.T) {
 		operator.get(t, "/console/sources/"+made.ID.String()).expect(t, 200).asked().
 			harmless(t, fmt.Sprintf("%d: a source", i))
 	}
-	if read < len(texts)/2 {
-		t.Errorf("%d of %d pages showed an event", read, len(texts))
-	}
+	assert.True(t, read >= len(texts)/2, "%d of %d pages showed an event", read, len(texts))
 	for page := 1; page <= 2; page++ {
 		operator.get(t, fmt.Sprintf("/console/sources?page=%d", page)).expect(t, 200).asked().harmless(t,
 			"the list of sources")

@@ -59,9 +59,8 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.get(t, path+"/rotate").expect(t, 200, "also sign for another 24 hours")
 	b.post(t, path+"/rotate", "why", "line\nbreak").expect(t, 400, "Why must be plain text")
 	rotated := b.post(t, path+"/rotate", "why", "leaked in chat").expect(t, 200, "There is a new secret.", "data-copy")
-	if w.lastDisclosure(t, mustID(t, strings.TrimPrefix(path, "/console/destinations/"))) == eventstore.Start {
-		t.Error("that the new secret was shown is not recorded")
-	}
+	assert.True(t, w.lastDisclosure(t, mustID(t, strings.TrimPrefix(path, "/console/destinations/"))) != eventstore.Start,
+		"that the new secret was shown is not recorded")
 	b.get(t, path).expect(t, 200, "reason: leaked in chat")
 	shown := b.get(t, path).expect(t, 200, "beside its successor", "Expire now")
 	secret := regexp.MustCompile(path + `/secrets/[0-9a-f-]+/reveal`).FindString(shown.body)
@@ -87,9 +86,8 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.get(t, path+"/delete").expect(t, 200, "shredded", "can't be undone")
 	b.post(t, path+"/delete").leadsTo(t, "/console/destinations?done=deleted")
 	gone := b.get(t, path).expect(t, 200, "deleted", "History", "Hook two")
-	if strings.Contains(gone.body, "/rotate") || strings.Contains(gone.body, "/reveal") {
-		t.Error("a deleted destination can be changed")
-	}
+	assert.True(t, !strings.Contains(gone.body, "/rotate") && !strings.Contains(gone.body, "/reveal"),
+		"a deleted destination can be changed")
 	b.get(t, path+"?moment=0").expect(t, 200, "As it was at")
 	b.get(t, path+"/edit").expect(t, 404, "Not found")
 	b.get(t, path+"?at=yesterday").expect(t, 400, "At must be a date and time")
@@ -117,9 +115,8 @@ func TestTheme(t *testing.T) {
 	}
 	plain := &browser{world: w}
 	plain.get(t, "/console/logo").expect(t, 404, "Not found")
-	if p := plain.get(t, "/console/sign-in").expect(t, 200, "– Carillon"); strings.Contains(p.body, "theme.css") {
-		t.Error("a page without a theme asks for one")
-	}
+	p := plain.get(t, "/console/sign-in").expect(t, 200, "– Carillon")
+	assert.True(t, !strings.Contains(p.body, "theme.css"), "a page without a theme asks for one")
 }
 
 // TestSearch: one field finds what an id, a subject, an external id or a part of a name means, and leads straight to
@@ -157,9 +154,8 @@ func TestSearch(t *testing.T) {
 	b.get(t, find("n a")).expect(t, 200, "item, of Concerts, on", "Brass in the park")
 	b.get(t, find("")).expect(t, 200, "Search for an id")
 	for _, text := range []string{uuid.NewString(), "100%", "_", `\`, "'; --", `<img src=x>`, strings.Repeat("x", 1000)} {
-		if p := b.get(t, find(text)).expect(t, 200, "Nothing is called"); strings.Contains(p.body, "<img src=x") {
-			t.Errorf("%q is no text", text)
-		}
+		p := b.get(t, find(text)).expect(t, 200, "Nothing is called")
+		assert.True(t, !strings.Contains(p.body, "<img src=x"), "%q is no text", text)
 	}
 	b.get(t, find("a\x00b")).expect(t, 400)
 	for _, page := range []string{"/console/", "/console/deliveries", "/console" + works, "/console/missing"} {
@@ -226,8 +222,7 @@ func TestFormHasEachSetting(t *testing.T) {
 		kept := cmp.Or(map[string]string{"checkbox": " checked"}[d.Input], given)
 		outdated := b.submit(t, path+"/edit", whole).expect(t, 409, kept)
 		changes := regexp.MustCompile(`id="(\w+)-now"`).FindAllStringSubmatch(outdated.body, -1)
-		if len(changes) != 1 || !slices.Contains(changes[0], d.Label) {
-			t.Errorf("%s has changed, and the outdated form names %v", d.Label, changes)
-		}
+		assert.True(t, len(changes) == 1 && slices.Contains(changes[0], d.Label),
+			"%s has changed, and the outdated form names %v", d.Label, changes)
 	}
 }

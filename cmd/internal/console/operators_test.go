@@ -50,10 +50,9 @@ func TestConsoleAddresses(t *testing.T) {
 	for name, at := range map[string]http.Handler{"api": w.handler, "admin": w.admin} {
 		b := &browser{world: w, at: at}
 		for _, accept := range []string{"text/html", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"} {
-			if p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}}); p.status != http.StatusFound ||
-				p.location != "/console/" {
-				t.Errorf("%s, %s: %d to %q", name, accept, p.status, p.location)
-			}
+			p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}})
+			assert.True(t, p.status == http.StatusFound && p.location == "/console/",
+				"%s, %s: %d to %q", name, accept, p.status, p.location)
 		}
 		authorization := "Bearer " + map[string]string{"api": w.key, "admin": adminToken}[name]
 		nothing := b.send(t, "GET", "/nothing", nil, http.Header{"Authorization": {authorization}})
@@ -104,9 +103,8 @@ func (w *world) seesAllOrganizations(t *testing.T) {
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
 	b.get(t, path).expect(t, 200, "by operator")
 	made := b.post(t, inside+"/destinations/new", "name", "Second", "url", receiver(t, 204, ""), "debounce", "0")
-	if made.status != http.StatusSeeOther || !strings.HasPrefix(made.location, inside+"/destinations/") {
-		t.Errorf("%d to %q", made.status, made.location)
-	}
+	assert.True(t, made.status == http.StatusSeeOther && strings.HasPrefix(made.location, inside+"/destinations/"),
+		"%d to %q", made.status, made.location)
 	for path, p := range b.walk(t, inside+"/") {
 		if p.status != 200 && path != "/console/" && path != "/console/sign-out" || strings.Contains(path,
 			"/console/destinations") {
@@ -205,9 +203,8 @@ func TestLoginLink_onceOnAllNodes(t *testing.T) {
 		}
 	}
 	assert.Equal(t, in, 1, "got in")
-	if _, err := (adapters.ConsoleSessions{Pool: w.Pool}).Open(t.Context(), make([]byte, 32), time.Now()); err == nil {
-		t.Error("a link that never was is opened")
-	}
+	_, err := (adapters.ConsoleSessions{Pool: w.Pool}).Open(t.Context(), make([]byte, 32), time.Now())
+	assert.True(t, err != nil, "a link that never was is opened")
 }
 
 // The operators' own address fails: the overview names it, without a link into an organization that is not there, and

@@ -94,9 +94,8 @@ func TestForeignPagesAreMissing(t *testing.T) {
 	}
 	own.get(t, feed).expect(t, 200, "Organ at noon", "Concerts in town", "example.org/concerts")
 	own.get(t, works).expect(t, 200, "Ticket shop", "enabled")
-	if found := s.only(t, mustID(t, s.names["works"])); !found.Active || found.Revision != 0 {
-		t.Errorf("its subscription was changed: %+v", found)
-	}
+	found := s.only(t, mustID(t, s.names["works"]))
+	assert.True(t, found.Active && found.Revision == 0, "its subscription was changed: %+v", found)
 }
 
 // TestReadersSeeNoForms: a session without the scope to write sees no form that changes something, and its requests
@@ -218,9 +217,8 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 		"/test": in("read", "write"),
 		operators: w.operator(t), operators + "/" + id.String(): w.operator(t), operators + "/" + id.String() +
 			"/test": w.operator(t)} {
-		if shown := who.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/…"); strings.Contains(shown.body, "topsecret") {
-			t.Errorf("%s shows an address in full to who may not see it", page)
-		}
+		shown := who.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/…")
+		assert.True(t, !strings.Contains(shown.body, "topsecret"), "%s shows an address in full to who may not see it", page)
 	}
 
 	reader := in("read")

@@ -94,10 +94,8 @@ func TestTimeLine(t *testing.T) {
 		history[i].Revision = int64(i)
 	}
 	line := must.Get(newTimeLine(history, url.Values{"at": {at(55).Format(time.RFC3339)}}, at(100)))(t)
-	if !line.Past || line.State.Status != "disabled" || !line.State.Secrets[0].Active || line.X() != 550 ||
-		line.Step != 550 {
-		t.Errorf("at 55 s: %+v, %+v", line, line.State)
-	}
+	assert.True(t, line.Past && line.State.Status == "disabled" && line.State.Secrets[0].Active && line.X() == 550 &&
+		line.Step == 550, "at 55 s: %+v, %+v", line, line.State)
 	spans := func(found []span, want ...span) {
 		t.Helper()
 		must.Equal(t, len(found), len(want), "%+v", found)
@@ -115,17 +113,15 @@ func TestTimeLine(t *testing.T) {
 	for moment, want := range map[string]string{"0": "enabled", "499": "enabled", "501": "disabled", "901": "deleted",
 		"1000": "deleted"} {
 		line, err := newTimeLine(history, url.Values{"moment": {moment}}, at(100))
-		if err != nil || line.State == nil || line.State.Status != want || line.Past == (moment == "1000") {
-			t.Errorf("at step %s: %+v, %v; want %s", moment, line.State, err, want)
-		}
+		assert.True(t, err == nil && line.State != nil && line.State.Status == want && line.Past != (moment == "1000"),
+			"at step %s: %+v, %v; want %s", moment, line.State, err, want)
 	}
 	if line, err := newTimeLine(history, url.Values{"at": {"2020-01-01T00:00:00Z"}}, at(100)); err != nil ||
 		line.State != nil {
 		t.Errorf("before it was there: %+v, %v", line.State, err)
 	}
 	for _, bad := range []url.Values{{"at": {"yesterday"}}, {"moment": {"1001"}}, {"moment": {"-1"}}, {"moment": {"x"}}} {
-		if _, err := newTimeLine(history, bad, at(100)); err == nil {
-			t.Errorf("%v is taken", bad)
-		}
+		_, err := newTimeLine(history, bad, at(100))
+		assert.True(t, err != nil, "%v is taken", bad)
 	}
 }

@@ -60,10 +60,8 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	auditor.get(t, "/console/record/"+gone.String()).expect(t, 200, "Given up", "Time line", "made the secret", "deleted")
 	auditor.get(t, "/console/record/"+gone.String()+"?moment=0").expect(t, 200, "As it was at")
 	auditor.get(t, "/console/record/"+kept.String()).expect(t, 200, "Subscriptions", "<div>everything</div>")
-	if then := auditor.get(t, "/console/record/"+kept.String()+"?moment=0"); strings.Contains(then.body,
-		"<div>everything</div>") {
-		t.Error("a subscription is shown before it was made")
-	}
+	then := auditor.get(t, "/console/record/"+kept.String()+"?moment=0")
+	assert.True(t, !strings.Contains(then.body, "<div>everything</div>"), "a subscription is shown before it was made")
 	auditor.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
 	system := auditor.get(t, "/console/system").expect(t, 200, "Consumers", "feeds")
 	for _, hidden := range []string{"Settings", "CARILLON_", "Rebuild<", "/data"} {
@@ -74,9 +72,8 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 		for _, form := range postForms.FindAllStringSubmatch(p.body, -1) {
 			assert.Equal(t, form[1], "/console/sign-out", "%s has a form to", path)
 		}
-		if strings.Contains(path, "/organizations/") || strings.Contains(path, "/sources") {
-			t.Errorf("an auditor is led to %s", path)
-		}
+		assert.True(t, !strings.Contains(path, "/organizations/") && !strings.Contains(path, "/sources"),
+			"an auditor is led to %s", path)
 	}
 	inside := "/console/organizations/" + w.org.String()
 	for _, path := range []string{"/console/organizations", "/console/sources", "/console/sources/try", inside + "/",
@@ -100,16 +97,12 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	auditor.get(t, changes+"?actor=key:unknown0").expect(t, 200, "There is none like that")
 	auditor.get(t, changes+"/export?organization="+library.String()).expect(t, 200, "Of the library")
 	one := auditor.get(t, "/console/record/"+gone.String()+"/export")
-	if got := lines(t, one.body); got[gone] < 3 || len(got) != 1 {
-		t.Errorf("%v", got)
-	}
+	got := lines(t, one.body)
+	assert.True(t, got[gone] >= 3 && len(got) == 1, "%v", got)
 	all := lines(t, auditor.get(t, "/console/record/export?organization="+library.String()).body)
-	if len(all) != 1 || all[theirs.ID] == 0 {
-		t.Errorf("%v", all)
-	}
-	if d := one.header.Get("Content-Disposition"); !strings.Contains(d, gone.String()) {
-		t.Error(d)
-	}
+	assert.True(t, len(all) == 1 && all[theirs.ID] != 0, "%v", all)
+	d := one.header.Get("Content-Disposition")
+	assert.True(t, strings.Contains(d, gone.String()), "%v", d)
 }
 
 // TestAuditorsOfOneOrganization: an auditor of one organization sees its destinations; all others look missing.
@@ -131,9 +124,8 @@ func TestAuditorsOfOneOrganization(t *testing.T) {
 			"library") {
 			t.Errorf("%s: what others have is shown:\n%s", query, p.shown(""))
 		}
-		if got := lines(t, b.get(t, "/console/record/export"+query).body); len(got) != 1 || got[own] == 0 {
-			t.Errorf("%s: %v", query, got)
-		}
+		got := lines(t, b.get(t, "/console/record/export"+query).body)
+		assert.True(t, len(got) == 1 && got[own] != 0, "%s: %v", query, got)
 	}
 	b.get(t, "/console/record/"+own.String()).expect(t, 200, "Time line")
 	missing := b.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")

@@ -40,10 +40,8 @@ func (w *world) showsSources(t *testing.T) {
 	b := w.operator(t)
 	b.get(t, "/console/sources").expect(t, 200, "https://example.org/programme", "https://example.net/calendar",
 		"2 sources", "registered 2")
-	if p := b.get(t, "/console/sources?q=PROGRAMME&type=site&state=registered").expect(t, 200,
-		"1 source"); strings.Contains(p.body, "example.net") {
-		t.Error("the filter finds all")
-	}
+	p := b.get(t, "/console/sources?q=PROGRAMME&type=site&state=registered").expect(t, 200, "1 source")
+	assert.True(t, !strings.Contains(p.body, "example.net"), "the filter finds all")
 	for query, says := range map[string]string{"?state=x": "State must be one of", "?type=x": "Type must be one of",
 		"?q=%00": "without NUL"} {
 		b.get(t, "/console/sources"+query).expect(t, 400, says)
@@ -193,9 +191,8 @@ func (w *world) attachesSources(t *testing.T) {
 	b.post(t, form, "source", "7", "type", "site").expect(t, 400, "Id of the source must be", `value="7"`)
 	b.post(t, form, "where", own, "type", "site").leadsTo(t, feed+"?done=attached")
 	attached, err := w.Queries.FeedSources(t.Context(), w.org, made.ID)
-	if err != nil || len(attached) != 2 || attached[0].Source != known || attached[1].Address != own {
-		t.Errorf("attached %+v, %v; want the known source and %s", attached, err, own)
-	}
+	assert.True(t, err == nil && len(attached) == 2 && attached[0].Source == known && attached[1].Address == own,
+		"attached %+v, %v; want the known source and %s", attached, err, own)
 
 	w.limit(t, organization.LimitSourceAddressesPerDay, 1)
 	b.post(t, form, "where", own+"?2", "type", "site").expect(t, 429, "Limit sourceAddressesPerDay", own+"?2")
@@ -203,13 +200,9 @@ func (w *world) attachesSources(t *testing.T) {
 	for p := (page{status: 200}); p.status != 429 && tries < 20; tries++ {
 		p = b.post(t, try, "where", own, "type", "site")
 	}
-	if tries > 10 {
-		t.Errorf("%d trials within a minute", tries)
-	}
+	assert.True(t, tries <= 10, "%d trials within a minute", tries)
 	all, err := w.Queries.Sources(t.Context(), query.SourceFilter{Text: "?2"})
-	if err != nil || len(all) != 0 {
-		t.Errorf("beyond its limit the organization registered %v, %v", all, err)
-	}
+	assert.True(t, err == nil && len(all) == 0, "beyond its limit the organization registered %v, %v", all, err)
 	_, key := w.Organization(t, "Stranger")
 	c := w.signIn(t, key)
 	c.post(t, try, "where", own, "type", "site").expect(t, 404, "Not found")

@@ -29,9 +29,7 @@ func (b *browser) submit(t *testing.T, path string, form url.Values) page {
 func (w *world) only(tb testing.TB, destination uuid.UUID) query.Subscription {
 	tb.Helper()
 	found, _, err := w.Queries.Subscriptions(tb.Context(), w.org, destination, 10, 0)
-	if err != nil || len(found) != 1 {
-		tb.Fatalf("%+v, %v; want one subscription", found, err)
-	}
+	must.True(tb, err == nil && len(found) == 1, "%+v, %v; want one subscription", found, err)
 	return found[0]
 }
 
@@ -72,27 +70,21 @@ func TestNewDestination_withEvents(t *testing.T) {
 	form["feeds"], form["types"] = []string{"event/" + concerts.String()}, []string{"no.such"}
 	b.submit(t, "/console/destinations/new", form).expect(t, 400, "Events include a type that is not known",
 		`value="no.such" checked`)
-	if _, total, err := w.Queries.FindDestinations(t.Context(), w.org, query.DestinationFilter{Limit: 1}); err != nil ||
-		total != 0 {
-		t.Fatalf("%d destinations were created by refused forms, %v", total, err)
-	}
+	_, total, err := w.Queries.FindDestinations(t.Context(), w.org, query.DestinationFilter{Limit: 1})
+	must.True(t, err == nil && total == 0, "%d destinations were created by refused forms, %v", total, err)
 	form["types"] = []string{"event.item.added", "news.*"}
 	made := b.submit(t, "/console/destinations/new", form)
 	path, _, _ := strings.Cut(made.location, "/start?")
 	id := mustID(t, strings.TrimPrefix(path, "/console/destinations/"))
 	found := w.only(t, id)
-	if !found.Active || strings.Join(found.EventTypes, " ") != "event.item.added news.*" || len(found.Feeds) != 1 ||
-		found.Feeds[0].FeedID != concerts {
-		t.Errorf("it has %+v", found)
-	}
+	assert.True(t, found.Active && strings.Join(found.EventTypes, " ") == "event.item.added news.*" &&
+		len(found.Feeds) == 1 && found.Feeds[0].FeedID == concerts, "it has %+v", found)
 	first := b.get(t, made.location).expect(t, 200, "The destination was created.", "Send a test", "whsec_")
 	if strings.Contains(first.body, "It has no subscription") || !regexp.MustCompile(
 		`data-copy="whsec_[^"]{40,}"`).MatchString(first.body) {
 		t.Errorf("no secret to copy, or no subscription:\n%s", first.shown(""))
 	}
-	if w.lastDisclosure(t, id) == eventstore.Start {
-		t.Error("that the secret was shown is not recorded")
-	}
+	assert.True(t, w.lastDisclosure(t, id) != eventstore.Start, "that the secret was shown is not recorded")
 	b.get(t, path).expect(t, 200, "event.item.added", "news.*", "Concerts <b>")
 	for _, key := range []*browser{w.signIn(t, w.scoped(t, "read", "write")), w.operator(t)} {
 		at := path
@@ -139,9 +131,8 @@ func TestSubscriptions(t *testing.T) {
 	}
 	change["seen"], change["scope"] = []string{again.seenBy(t)}, []string{"feed_type:news"}
 	b.submit(t, at+"/edit", change).leadsTo(t, path+"?done=saved#subscriptions")
-	if found = w.only(t, id); found.ScopeKind != "feed_type" || found.FeedType != "news" || len(found.Feeds) != 0 {
-		t.Errorf("it is %+v", found)
-	}
+	found = w.only(t, id)
+	assert.True(t, found.ScopeKind == "feed_type" && found.FeedType == "news" && len(found.Feeds) == 0, "it is %+v", found)
 
 	b.get(t, at+"/disable").expect(t, 200, "Nothing is sent for it")
 	b.post(t, at+"/disable").leadsTo(t, path+"?done=subscription-off#subscriptions")

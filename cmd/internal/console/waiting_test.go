@@ -73,9 +73,8 @@ func TestStanding(t *testing.T) {
 	// It arrives by a replay; a later failure does not change that.
 	w.attemptedAs(t, event, id, 201, "", delivery.RecordAttempt{Number: 3, Trigger: delivery.ManualReplay})
 	p := b.get(t, path).expect(t, 200, "succeeded")
-	if strings.Contains(p.body, "It had arrived") || strings.Contains(p.body, "No attempt is planned") {
-		t.Error("it excuses what went well")
-	}
+	assert.True(t, !strings.Contains(p.body, "It had arrived") && !strings.Contains(p.body, "No attempt is planned"),
+		"it excuses what went well")
 	w.attemptedAs(t, event, id, 500, "no", delivery.RecordAttempt{Number: 4, Trigger: delivery.ManualReplay})
 	b.get(t, path).expect(t, 200, "It had arrived: attempt 3 was answered with 201", "takes nothing back")
 
@@ -131,13 +130,9 @@ func TestAttemptHeaders(t *testing.T) {
 	b.post(t, path+"/rotate")
 	young := reveal()
 	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 2, Trigger: delivery.ManualReplay})
-	if old == young {
-		t.Fatal("it was not rotated")
-	}
+	must.True(t, old != young, "it was not rotated")
 	detail, err := w.Queries.Delivery(t.Context(), w.org, dispatch.DeliveryID(event, id), time.Now())
-	if err != nil || detail.Event.RecordedAt.IsZero() {
-		t.Fatalf("recorded at %v, %v", detail.Event.RecordedAt, err)
-	}
+	must.True(t, err == nil && !detail.Event.RecordedAt.IsZero(), "recorded at %v, %v", detail.Event.RecordedAt, err)
 	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t,
 		"/console/deliveries/"+detail.ID.String()).expect(t, 200, "Request").body, -1)
 	must.Equal(t, len(requests), 2, "requests are shown")
@@ -193,7 +188,5 @@ func TestDeliveryPageSize(t *testing.T) {
 	}
 	p := b.get(t, "/console/deliveries/"+dispatch.DeliveryID(event.ID, id).String()).expect(t, 200, "attempts 1 to 18",
 		"attempt 30", "10000 bytes in all", "Those before the latest 12 are not shown.")
-	if len(p.body) > maxPageBytes {
-		t.Errorf("%d bytes", len(p.body))
-	}
+	assert.True(t, len(p.body) <= maxPageBytes, "%d bytes", len(p.body))
 }

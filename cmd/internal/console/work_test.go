@@ -59,9 +59,7 @@ func TestReplayMany(t *testing.T) {
 	b.get(t, path+"/replay").expect(t, 200, "Send 5 again")
 	preset := regexp.MustCompile(`href="([^"]+)">the last hour<`).FindStringSubmatch(b.get(t,
 		path+"/replay?status=failed&type=news.*").expect(t, 200, "the last hour").body)
-	if preset == nil {
-		t.Fatal("there is no preset")
-	}
+	must.True(t, preset != nil, "there is no preset")
 	b.get(t, html.UnescapeString(preset[1])).expect(t, 200, "Send 4 again", `value="news.*"`)
 	b.get(t, path+"/replay?status=failed&type=event.*").expect(t, 200, "There is nothing to send.")
 	b.get(t, path+"/replay?status=pending").expect(t, 400, "must be succeeded or failed")
@@ -119,25 +117,20 @@ func TestEnable_offersMissedEvents(t *testing.T) {
 	path := "/console/destinations/" + id.String()
 	b.get(t, path+"/disable").expect(t, 200, "Events that are published meanwhile get no deliveries")
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
-	if shown := b.get(t, path+"/enable").expect(t, 200, "1 pending delivery goes on by its schedule"); strings.Contains(
-		shown.body, "missed") {
-		t.Error("something was missed at once")
-	}
+	shown := b.get(t, path+"/enable").expect(t, 200, "1 pending delivery goes on by its schedule")
+	assert.True(t, !strings.Contains(shown.body, "missed"), "something was missed at once")
 	w.publish(t, "first")
 	w.publish(t, "second")
 	b.get(t, path+"/enable").expect(t, 200, "2 events were missed", "Enable and send missed events")
 	asked := b.post(t, path+"/enable", "then", "missed")
-	if asked.status != http.StatusSeeOther || !strings.HasPrefix(asked.location, path+"/backfill?since=") {
-		t.Fatalf("%d to %q", asked.status, asked.location)
-	}
+	must.True(t, asked.status == http.StatusSeeOther && strings.HasPrefix(asked.location, path+"/backfill?since="),
+		"%d to %q", asked.status, asked.location)
 	begin, window, _ := strings.Cut(asked.location, "?")
 	b.get(t, asked.location).expect(t, 200, "events that match its subscriptions", "Send missed events")
 	given := must.Get(url.ParseQuery(window))(t)
 	b.done(t, b.post(t, begin, "since", given.Get("since"), "until", given.Get("until")))
 	_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
-	if err != nil || total != 3 {
-		t.Errorf("%d deliveries (%v), want those of all 3 events", total, err)
-	}
+	assert.True(t, err == nil && total == 3, "%d deliveries (%v), want those of all 3 events", total, err)
 }
 
 // TestWork_resumesAfterInterruption: work of a killed process resumes where it stopped, in one process.
@@ -188,8 +181,6 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 	if err := works.Advance(t.Context(), work, now.Add(time.Hour)); err == nil {
 		t.Error("who was given up on goes on beside who took over")
 	}
-	if types := strings.Join(w.EventTypes(t, "delivery-"+first.ID.String()), " "); strings.Contains(types,
-		"replay-requested") {
-		t.Errorf("what was done is done again: %s", types)
-	}
+	types := strings.Join(w.EventTypes(t, "delivery-"+first.ID.String()), " ")
+	assert.True(t, !strings.Contains(types, "replay-requested"), "what was done is done again: %s", types)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -119,13 +120,9 @@ func (i *installation) command(c *testcontainers.DockerContainer, arguments ...s
 	i.Helper()
 	arguments = append(append([]string{"/carillon"}, arguments...), "--json")
 	code, output, err := c.Exec(i.Context(), arguments, tcexec.Multiplexed())
-	if err != nil {
-		i.Fatal(err)
-	}
+	must.OK(i, err)
 	text, err := io.ReadAll(output)
-	if err != nil {
-		i.Fatal(err)
-	}
+	must.OK(i, err)
 	result := map[string]any{}
 	if err := json.Unmarshal(text, &result); err != nil || code != 0 {
 		i.Fatalf("%v: exit code %d, %v: %s", arguments, code, err, text)
@@ -152,9 +149,7 @@ func (i *installation) reach(receiver *testcontainers.DockerContainer) {
 	client := i.client()
 	for try := 0; ; try++ {
 		request, err := http.NewRequestWithContext(i.Context(), http.MethodGet, "https://localhost:"+port.Port(), http.NoBody)
-		if err != nil {
-			i.Fatal(err)
-		}
+		must.OK(i, err)
 		response, err := client.Do(request)
 		if err == nil {
 			_ = response.Body.Close()
@@ -171,32 +166,23 @@ func (i *installation) reach(receiver *testcontainers.DockerContainer) {
 func (i *installation) api(c *testcontainers.DockerContainer, key string) func(method, path string, body any) {
 	i.Helper()
 	port, err := c.MappedPort(i.Context(), "8443/tcp")
-	if err != nil {
-		i.Fatal(err)
-	}
+	must.OK(i, err)
 	client := i.client()
 	return func(method, path string, body any) {
 		i.Helper()
 		encoded, err := json.Marshal(body)
-		if err != nil {
-			i.Fatal(err)
-		}
+		must.OK(i, err)
 		address := fmt.Sprintf("https://localhost:%s%s", port.Port(), path)
 		request, err := http.NewRequestWithContext(i.Context(), method, address, bytes.NewReader(encoded))
-		if err != nil {
-			i.Fatal(err)
-		}
+		must.OK(i, err)
 		request.Header.Set("Authorization", "Bearer "+key)
 		request.Header.Set("Content-Type", "application/json")
 		response, err := client.Do(request)
-		if err != nil {
-			i.Fatal(err)
-		}
+		must.OK(i, err)
 		defer func() { _ = response.Body.Close() }()
 		answer, err := io.ReadAll(response.Body)
-		if err != nil || response.StatusCode != http.StatusCreated {
-			i.Fatalf("%s %s: %d, %v: %s", method, path, response.StatusCode, err, answer)
-		}
+		must.True(i, err == nil && response.StatusCode == http.StatusCreated,
+			"%s %s: %d, %v: %s", method, path, response.StatusCode, err, answer)
 	}
 }
 
@@ -206,9 +192,7 @@ func (i *installation) postgres() *testcontainers.DockerContainer {
 	owner, data := os.Geteuid(), i.TempDir()
 	if owner == 0 {
 		owner = 65534 // Postgres refuses root
-		if err := os.Chown(data, owner, owner); err != nil {
-			i.Fatal(err)
-		}
+		must.OK(i, os.Chown(data, owner, owner))
 	}
 	binds := []string{data + ":/db"}
 	for _, dir := range []string{"/usr", "/bin", "/lib", "/lib64", "/etc/passwd"} {
@@ -260,9 +244,8 @@ func TestImage(t *testing.T) {
 	must.OK(t, wait.ForLog("received ").WithStartupTimeout(time.Minute).WaitUntilReady(t.Context(), receiver))
 
 	inspected := must.Get(server.Inspect(t.Context()))(t)
-	if inspected.Config.User != "65532:65532" || !inspected.HostConfig.ReadonlyRootfs {
-		t.Errorf("runs as %q, read-only root %t", inspected.Config.User, inspected.HostConfig.ReadonlyRootfs)
-	}
+	assert.True(t, inspected.Config.User == "65532:65532" && inspected.HostConfig.ReadonlyRootfs,
+		"runs as %q, read-only root %t", inspected.Config.User, inspected.HostConfig.ReadonlyRootfs)
 	limit := 30 * time.Second
 	must.OK(t, server.Stop(t.Context(), &limit))
 	state, err := server.State(t.Context())

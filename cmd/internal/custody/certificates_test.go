@@ -78,9 +78,7 @@ func TestCertificates_restored(t *testing.T) {
 	must.OK(t, os.RemoveAll(w.dir))
 	p = w.open()
 	keys, err := custody.InDir(w.dir).Read(t.Context())
-	if err != nil || len(keys) != 2 || keys[id] == nil {
-		t.Errorf("the key store has %d keys, %v", len(keys), err)
-	}
+	assert.True(t, err == nil && len(keys) == 2 && keys[id] != nil, "the key store has %d keys, %v", len(keys), err)
 	w.opens(p, hook)
 }
 
@@ -105,9 +103,8 @@ func TestCertificates_endedStayShredded(t *testing.T) {
 			}
 			p = w.open()
 			keys, err := custody.InDir(w.dir).Read(t.Context())
-			if err != nil || len(keys) != 2 || keys[second] == nil || keys[begun] == nil {
-				t.Errorf("the key store has %d keys, %v", len(keys), err)
-			}
+			assert.True(t, err == nil && len(keys) == 2 && keys[second] != nil && keys[begun] != nil,
+				"the key store has %d keys, %v", len(keys), err)
 			for _, id := range []uuid.UUID{first, third} {
 				assert.Is(t, assert.Err(p.Find(t.Context(), id)), sealing.ErrShredded, "Postgres has the key of %s", id)
 			}
@@ -166,7 +163,6 @@ func TestCertificates_differentKeys(t *testing.T) {
 	w.erase(id)
 	must.OK(t, p.vault.Create(t.Context(), id)) // another one, in both
 	w.exec("UPDATE carillon.data_keys SET wrapped = $2 WHERE id = $1", id, right)
-	if p = w.open(); !w.opensCertificate(p, ours) {
-		t.Error("the wrong one counts")
-	}
+	p = w.open()
+	assert.True(t, w.opensCertificate(p, ours), "the wrong one counts")
 }

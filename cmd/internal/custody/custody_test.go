@@ -38,9 +38,7 @@ func TestShreddedKeysStayShredded(t *testing.T) {
 			back()
 			p := w.open()
 			assert.Is(t, assert.Err(p.Find(t.Context(), gone)), sealing.ErrShredded, "%s: it is back", what)
-			if w.there(gone) || w.rows() != len(w.stored(stays)) {
-				t.Errorf("%s: it is back in a place", what)
-			}
+			assert.True(t, !w.there(gone) && w.rows() == len(w.stored(stays)), "%s: it is back in a place", what)
 			w.opens(p, stays)
 		}
 	})
@@ -60,9 +58,8 @@ func TestShreddingIsFinished(t *testing.T) {
 		gone := w.create(p)
 		w.delete(gone)
 		must.OK(t, p.Compare(t.Context()))
-		if _, err := p.Find(t.Context(), gone); !errors.Is(err, sealing.ErrShredded) || w.there(gone) {
-			t.Errorf("it is there: %v", err)
-		}
+		_, err := p.Find(t.Context(), gone)
+		assert.True(t, errors.Is(err, sealing.ErrShredded) && !w.there(gone), "it is there: %v", err)
 	})
 }
 
@@ -74,9 +71,8 @@ func TestShreddingOverwrites(t *testing.T) {
 		other := w.file(gone) + ".link"
 		must.OK(t, os.Link(w.file(gone), other))
 		must.OK(t, p.vault.Shred(t.Context(), gone))
-		if left := bytes.Trim(w.read(other), "\x00"); len(left) > 0 || w.there(gone) {
-			t.Errorf("%d bytes are left", len(left))
-		}
+		left := bytes.Trim(w.read(other), "\x00")
+		assert.True(t, len(left) == 0 && !w.there(gone), "%d bytes are left", len(left))
 	})
 }
 
@@ -94,9 +90,8 @@ func TestDamageIsRepaired(t *testing.T) {
 			w.write(path, damaged)
 			p := w.open()
 			w.opens(p, ids...)
-			if lost := p.Lost(); lost.Any() {
-				t.Fatalf("%s %s: lost %v", path, what, lost)
-			}
+			lost := p.Lost()
+			must.True(t, !lost.Any(), "%s %s: lost %v", path, what, lost)
 		}
 	}
 	w.exec("UPDATE carillon.data_keys SET wrapped = set_byte(wrapped, 29, 255 - get_byte(wrapped, 29)) "+
@@ -158,9 +153,8 @@ func TestReadableKeysAreRefused(t *testing.T) {
 	w.beside = true
 	id := w.create(w.open())
 	must.OK(t, os.Chmod(w.file(id), 0o644)) //nolint:gosec // that is the test
-	if err := w.make().Compare(t.Context()); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("error = %v", err)
-	}
+	err := w.make().Compare(t.Context())
+	assert.True(t, err != nil && strings.Contains(err.Error(), "chmod 600"), "error = %v", err)
 }
 
 func TestUnwritableDirectoryCreatesNothing(t *testing.T) {
@@ -198,9 +192,8 @@ func TestCopyInSecondDatabase(t *testing.T) {
 		t.Errorf("trouble %v, lost %v", p.Trouble(), p.Lost())
 	}
 	w.opens(p, id)
-	if err := p.vault.Create(t.Context(), uuid.New()); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("create: %v", err)
-	}
+	err := p.vault.Create(t.Context(), uuid.New())
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "create: %v", err)
 }
 
 // A copy that is older, or has keys of another installation, is filled, and the other installation's keys stay.
@@ -218,9 +211,8 @@ func TestCopyOfOthersStays(t *testing.T) {
 	if !w.there(id) || !bytes.Equal(w.read(w.file(alien)), others.keys[alien]) || w.rows() != 1 || p.Lost().Any() {
 		t.Errorf("%d rows, lost %v", w.rows(), p.Lost())
 	}
-	if differ, err := p.Differ(t.Context()); err != nil || differ {
-		t.Errorf("differ = %t, %v", differ, err)
-	}
+	differ, err := p.Differ(t.Context())
+	assert.True(t, err == nil && !differ, "differ = %t, %v", differ, err)
 }
 
 // otherInstallation has data keys under another master key.

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/command/sealing"
+	"carillon/eventstore/storetest/assert"
 )
 
 // Keys of the first version were in Postgres alone, and named no key.
@@ -29,9 +30,7 @@ func TestFormerHome_unnamedKeys(t *testing.T) {
 		}
 		w.newPostgres()
 		plain, err := w.open().vault.Open(t.Context(), alice, sealing.Secret, unhex(t, value))
-		if err != nil || string(plain) != "whsec_c3RvcmVk" {
-			t.Errorf("opened %q, error = %v", plain, err)
-		}
+		assert.True(t, err == nil && string(plain) == "whsec_c3RvcmVk", "opened %q, error = %v", plain, err)
 	})
 }
 
@@ -74,8 +73,6 @@ func TestFormerHome_settings(t *testing.T) {
 		if n := len(w.epochFiles()); w.rows() > 0 || n > 0 || !w.there(ids[0]) {
 			t.Errorf("%d rows, %d epoch keys", w.rows(), n)
 		}
-		if p.Ring.Opens(ids[0], kept) == nil {
-			t.Error("what Postgres keeps in its log opens")
-		}
+		assert.True(t, p.Ring.Opens(ids[0], kept) != nil, "what Postgres keeps in its log opens")
 	}
 }

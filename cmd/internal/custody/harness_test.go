@@ -19,6 +19,7 @@ import (
 	"carillon/command/sealing"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/clientcertificates"
@@ -156,9 +157,7 @@ func (w *world) opens(p process, ids ...uuid.UUID) {
 	for _, id := range ids {
 		known := must.Get(destination.Aggregate.Load(w.Context(), w.store, id))(w)
 		plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed)
-		if err != nil || !bytes.Equal(plain, id[:]) {
-			w.Errorf("the secret of %s opened to %x, %v", id, plain, err)
-		}
+		assert.True(w, err == nil && bytes.Equal(plain, id[:]), "the secret of %s opened to %x, %v", id, plain, err)
 	}
 }
 
@@ -214,9 +213,7 @@ func (w *world) rows() (n int) {
 func (w *world) read(path string) []byte {
 	w.Helper()
 	data, err := os.ReadFile(path) //nolint:gosec // the test's own
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	return data
 }
 

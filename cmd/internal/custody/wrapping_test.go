@@ -117,9 +117,7 @@ func (w *world) killed(what string, change func(process) error, opened func(proc
 			return nil
 		})
 		err := change(p)
-		if err != nil && !errors.Is(err, killed) {
-			w.Fatalf("%s, write %d: %v", what, n, err)
-		}
+		must.True(w, err == nil || errors.Is(err, killed), "%s, write %d: %v", what, n, err)
 		p.Close()
 		w.later += time.Hour // the next process erases what this one left
 		if what != "opening" || err == nil {
@@ -135,9 +133,8 @@ func (w *world) killed(what string, change func(process) error, opened func(proc
 // whole expects no file that is not whole.
 func (w *world) whole() {
 	w.Helper()
-	if left, err := filepath.Glob(filepath.Join(w.dir, ".*")); err != nil || len(left) > 0 {
-		w.Errorf("left: %q, %v", left, err)
-	}
+	left, err := filepath.Glob(filepath.Join(w.dir, ".*"))
+	assert.True(w, err == nil && len(left) == 0, "left: %q, %v", left, err)
 }
 
 // The process is killed at each write while it makes a key: then another makes it, and nothing of the first is left.
@@ -162,9 +159,7 @@ func TestSecondNameOfKeyIsRemoved(t *testing.T) {
 		w.later = time.Hour
 		before := w.read(w.file(id))
 		w.opens(w.open(), id)
-		if !bytes.Equal(w.read(w.file(id)), before) {
-			t.Error("the key was overwritten")
-		}
+		assert.True(t, bytes.Equal(w.read(w.file(id)), before), "the key was overwritten")
 		w.whole()
 	})
 }
@@ -176,9 +171,8 @@ func TestRotationEndsTheOldMasterKey(t *testing.T) {
 		must.OK(t, p.RotateMaster(t.Context(), second, func() error { return nil }))
 		w.opens(p, id, w.create(p))
 		var wrong *custody.WrongMasterError
-		if err := w.make().Compare(t.Context()); !errors.As(err, &wrong) {
-			t.Errorf("the old master key: %v", err)
-		}
+		err := w.make().Compare(t.Context())
+		assert.True(t, errors.As(err, &wrong), "the old master key: %v", err)
 		w.masters = [][]byte{second}
 		w.opens(w.open(), id)
 	})

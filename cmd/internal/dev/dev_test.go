@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -22,9 +23,7 @@ func TestKeyIsKeptAndPrivate(t *testing.T) {
 	}
 	must.OK(t, dev.KeepKey(dir, "ck_12345678_secret"))
 	key, err := dev.ReadKey(dir)
-	if err != nil || key != "ck_12345678_secret" {
-		t.Fatalf("key = %q, %v", key, err)
-	}
+	must.True(t, err == nil && key == "ck_12345678_secret", "key = %q, %v", key, err)
 	must.OK(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
@@ -62,7 +61,6 @@ func TestDamagedAuthorityIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	must.Get(dev.EnsureAuthority(dir))(t)
 	must.OK(t, os.WriteFile(filepath.Join(dir, "development", "ca.pem"), []byte("rubbish"), 0o600))
-	if _, err := dev.EnsureAuthority(dir); err == nil {
-		t.Error("rubbish was taken for an authority")
-	}
+	_, err := dev.EnsureAuthority(dir)
+	assert.True(t, err != nil, "rubbish was taken for an authority")
 }

@@ -279,9 +279,8 @@ func TestExamine(t *testing.T) {
 				switch {
 				case f.Check == c.check:
 					seen = true
-					if f.State != c.state || !strings.Contains(f.Found, c.found) {
-						t.Errorf("%+v, want %s and %q", f, c.state, c.found)
-					}
+					assert.True(t, f.State == c.state && strings.Contains(f.Found, c.found),
+						"%+v, want %s and %q", f, c.state, c.found)
 				case f.State == doctor.Failed && f.Check != c.beside:
 					t.Errorf("%+v besides", f)
 				}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/front"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -50,9 +51,7 @@ func TestBounded_evictsSilent(t *testing.T) {
 			answered := func(r *bufio.Reader) {
 				t.Helper()
 				answer, err := http.ReadResponse(r, nil)
-				if err != nil || answer.StatusCode != http.StatusOK {
-					t.Fatalf("answered %v, %v", answer, err)
-				}
+				must.True(t, err == nil && answer.StatusCode == http.StatusOK, "answered %v, %v", answer, err)
 				_ = answer.Body.Close()
 			}
 			slow := open("/slow")
@@ -60,13 +59,11 @@ func TestBounded_evictsSilent(t *testing.T) {
 			for range 3 * most { // silent ones, and some between two requests
 				dial(t, listener.Addr())
 				answered(open("/"))
-				if n, _, _ := listener.Load(); n > most {
-					t.Errorf("%d connections are open", n)
-				}
+				n, _, _ := listener.Load()
+				assert.True(t, n <= most, "%d connections are open", n)
 			}
-			if _, _, evicted := listener.Load(); evicted == 0 {
-				t.Error("none was closed for others")
-			}
+			_, _, evicted := listener.Load()
+			assert.True(t, evicted != 0, "none was closed for others")
 			var busy []*bufio.Reader
 			for range most - 1 { // all have a request
 				busy = append(busy, open("/slow"))

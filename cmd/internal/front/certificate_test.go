@@ -116,9 +116,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		in("three.example", 5)
 		put(t, cert, three)
 		in("three.example", 5)
-		if strings.Contains(logged.String(), "PRIVATE") || !strings.Contains(logged.String(), "CARILLON_TLS_CERT") {
-			t.Errorf("logged:\n%s", logged.String())
-		}
+		assert.True(t, !strings.Contains(logged.String(), "PRIVATE") &&
+			strings.Contains(logged.String(), "CARILLON_TLS_CERT"), "logged:\n%s", logged.String())
 	})
 }
 

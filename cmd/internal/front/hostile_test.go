@@ -153,15 +153,12 @@ func TestHostileFraming(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d bytes at a time", name, piece), func(t *testing.T) {
 				t.Parallel()
 				statuses, bodies := answers(t, to, sent, piece)
-				if len(statuses) != 1 || statuses[0] != "400" {
-					t.Errorf("answered %s %q, want one answer of 400", statuses, bodies)
-				}
+				assert.True(t, len(statuses) == 1 && statuses[0] == "400",
+					"answered %s %q, want one answer of 400", statuses, bodies)
 				// A request that is honest goes through before it, and nothing after it.
 				statuses, bodies = answers(t, to, "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"+sent, piece)
-				if len(statuses) == 0 || statuses[0] != "200" || !strings.Contains(bodies[0], "/before") ||
-					strings.Contains(strings.Join(bodies, ""), "smuggled") {
-					t.Errorf("behind an honest request: %s %q", statuses, bodies)
-				}
+				assert.True(t, len(statuses) != 0 && statuses[0] == "200" && strings.Contains(bodies[0], "/before") &&
+					!strings.Contains(strings.Join(bodies, ""), "smuggled"), "behind an honest request: %s %q", statuses, bodies)
 			})
 		}
 	}
@@ -205,9 +202,7 @@ func TestHostileFramingOverTLS(t *testing.T) {
 		}) //nolint:gosec // whose it is does not matter
 		must.Get(io.WriteString(conn, sent))(t)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil || response.StatusCode != want {
-			t.Fatalf("answered %v, %v; want %d", response, err, want)
-		}
+		must.True(t, err == nil && response.StatusCode == want, "answered %v, %v; want %d", response, err, want)
 		body, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if want == 200 &&
@@ -231,9 +226,8 @@ func TestHostileFramingOverTLS(t *testing.T) {
 		t.Errorf("over HTTP/2 it answered %s with %v", body, response.Header)
 	}
 	// Clients that speak plain HTTP to it get an answer, and delay no other.
-	if statuses, bodies := answers(t, to, secret, 100); len(statuses) != 1 || statuses[0] != "400" {
-		t.Errorf("plain HTTP was answered %s %q", statuses, bodies)
-	}
+	statuses, bodies := answers(t, to, secret, 100)
+	assert.True(t, len(statuses) == 1 && statuses[0] == "400", "plain HTTP was answered %s %q", statuses, bodies)
 }
 
 // TestPathsAreEscapedBeforeTheyAreRead: a percent sign that begins no escape is a character as any other, in whichever

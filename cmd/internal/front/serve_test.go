@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -62,9 +63,8 @@ func TestServe_announcesClosingWhenBusy(t *testing.T) {
 			must.OK(t, err)
 			body, err := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
-			if err != nil || string(body) != "yes" || answer.Close != last {
-				t.Errorf("answered %q (%v), closes: %t, want %t", body, err, answer.Close, last)
-			}
+			assert.True(t, err == nil && string(body) == "yes" && answer.Close == last,
+				"answered %q (%v), closes: %t, want %t", body, err, answer.Close, last)
 		}
 		if _, err := answers.ReadByte(); err == nil || !strings.Contains(err.Error(), "EOF") {
 			t.Errorf("the connection is still open: %v", err)

@@ -63,10 +63,8 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 	destination := s.subscribed(t, "crm")
 	id := s.delivery(t, destination.ID)
 	d := s.detail(t, id)
-	if d.Status != "pending" || d.AttemptCount != 0 || d.LastAttempt != nil || len(d.Attempts) != 0 ||
-		d.NextAttemptAt == nil || d.CompletedAt != nil {
-		t.Errorf("fresh: %+v", d)
-	}
+	assert.True(t, d.Status == "pending" && d.AttemptCount == 0 && d.LastAttempt == nil && len(d.Attempts) == 0 &&
+		d.NextAttemptAt != nil && d.CompletedAt == nil, "fresh: %+v", d)
 	if diff := cmp.Diff(map[string]any{"id": "7", "title": "Storm"}, d.Event.Data); diff != "" ||
 		*d.Event.Subject != "storm" || d.Event.FeedID != nil || d.Event.ID != d.EventID {
 		t.Errorf("event = %+v\n%s", d.Event, diff)
@@ -74,22 +72,17 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 	first := s.attempt(t, destination.ID, 1, 503, "busy <b>now</b>")
 	s.happens(t, id, first)
 	waiting := s.detail(t, id)
-	if waiting.Status != "pending" || waiting.AttemptCount != 1 || waiting.NextAttemptAt == nil ||
-		!waiting.NextAttemptAt.After(*d.NextAttemptAt) {
-		t.Errorf("after a failure: %+v, want it pending and due later", waiting)
-	}
+	assert.True(t, waiting.Status == "pending" && waiting.AttemptCount == 1 && waiting.NextAttemptAt != nil &&
+		waiting.NextAttemptAt.After(*d.NextAttemptAt), "after a failure: %+v, want it pending and due later", waiting)
 	// Two drivers send it at once: both began under the number 2.
 	s.happens(t, id, s.attempt(t, destination.ID, 2, 500, ""))
 	s.happens(t, id, s.attempt(t, destination.ID, 2, 204, ""))
 	d = s.detail(t, id)
-	if d.Status != "succeeded" || d.AttemptCount != 3 || d.NextAttemptAt != nil || d.CompletedAt == nil {
-		t.Errorf("after a success: %+v", d)
-	}
+	assert.True(t, d.Status == "succeeded" && d.AttemptCount == 3 && d.NextAttemptAt == nil && d.CompletedAt != nil,
+		"after a success: %+v", d)
 	last := *d.LastAttempt
-	if last.AttemptNumber != 3 || last.RenumberedFrom == nil || *last.RenumberedFrom != 2 || last.FailureReason != nil ||
-		*last.ResponseStatus != 204 {
-		t.Errorf("last attempt = %+v", last)
-	}
+	assert.True(t, last.AttemptNumber == 3 && last.RenumberedFrom != nil && *last.RenumberedFrom == 2 &&
+		last.FailureReason == nil && *last.ResponseStatus == 204, "last attempt = %+v", last)
 	for i, want := range []struct {
 		status     int
 		body       string
@@ -97,13 +90,10 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 		failed     bool
 	}{{503, "busy <b>now</b>", false, true}, {500, "", false, true}, {204, "", true, false}} {
 		a := d.Attempts[i]
-		if a.AttemptNumber != i+1 || *a.ResponseStatus != want.status || a.ResponseBody == nil ||
-			*a.ResponseBody != want.body ||
-			(a.RenumberedFrom != nil) != want.renumbered || (a.FailureReason != nil) != want.failed ||
-			a.Trigger != "automatic" ||
-			(a.ResponseHeaders == "server: nginx\n") != want.failed {
-			t.Errorf("attempt %d = %+v, want %+v", i+1, a, want)
-		}
+		assert.True(t, a.AttemptNumber == i+1 && *a.ResponseStatus == want.status && a.ResponseBody != nil &&
+			*a.ResponseBody == want.body && (a.RenumberedFrom != nil) == want.renumbered &&
+			(a.FailureReason != nil) == want.failed && a.Trigger == "automatic" &&
+			(a.ResponseHeaders == "server: nginx\n") == want.failed, "attempt %d = %+v, want %+v", i+1, a, want)
 	}
 	assert.Equal(t, strings.Contains(s.logged(t), "<b>now"), false, "the log shows what an endpoint answered")
 }
@@ -184,9 +174,7 @@ func TestReplayAndItsRefusals(t *testing.T) {
 		WorkflowID string `json:"workflowId"`
 	}
 	run := into[view](t, 202, replay(pending))
-	if run.DeliveryID != pending || run.WorkflowID == pending || run.WorkflowID == "" {
-		t.Errorf("replay = %+v", run)
-	}
+	assert.True(t, run.DeliveryID == pending && run.WorkflowID != pending && run.WorkflowID != "", "replay = %+v", run)
 	if got := s.EventTypes(t, "delivery-"+pending); got[len(got)-1] != "delivery.replay-requested.v1" {
 		t.Errorf("events = %v", got)
 	}
@@ -201,9 +189,7 @@ func TestReplayAndItsRefusals(t *testing.T) {
 		t.Errorf("after the replay: %+v", d)
 	}
 	second := into[view](t, 202, replay(pending))
-	if second.WorkflowID == run.WorkflowID {
-		t.Error("two replays have one workflow id")
-	}
+	assert.True(t, second.WorkflowID != run.WorkflowID, "two replays have one workflow id")
 
 	superseded := s.delivery(t, destination.ID)
 	s.happens(t, superseded, delivery.Supersede{By: uuid.New(), At: time.Now().UTC()})
@@ -276,12 +262,11 @@ func TestMetrics_countsAttempts(t *testing.T) {
 	} {
 		got := into[metricsBody](t, 200, s.get(t, "/events/metrics"+query))
 		last := got.Intervals[len(got.Intervals)-1]
-		if len(got.Intervals) != want.intervals || got.Total.Attempts != want.attempts ||
-			got.Total.Succeeded != want.succeeded || got.Total.Failed != want.attempts-want.succeeded ||
-			(got.Total.P50 != nil) != (want.attempts > 0) || (got.Total.SuccessRate != nil) != (want.attempts > 0) ||
-			!got.Intervals[0].From.Equal(got.From) || !last.From.Before(got.To) || got.Intervals[0].Attempts != 0 {
-			t.Errorf("%q: %+v", query, got)
-		}
+		assert.True(t, len(got.Intervals) == want.intervals && got.Total.Attempts == want.attempts &&
+			got.Total.Succeeded == want.succeeded && got.Total.Failed == want.attempts-want.succeeded &&
+			(got.Total.P50 != nil) == (want.attempts > 0) && (got.Total.SuccessRate != nil) == (want.attempts > 0) &&
+			got.Intervals[0].From.Equal(got.From) && last.From.Before(got.To) && got.Intervals[0].Attempts == 0,
+			"%q: %+v", query, got)
 	}
 	_, key := s.Organization(t, "other")
 	other := s.as(key)

@@ -14,6 +14,7 @@ import (
 
 	"carillon/cmd/internal/suite"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 const destinationsPath = "/events/destinations"
@@ -63,13 +64,10 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 		`","headers":{"X-Token":"t0ken"}},"debounceWindowSeconds":7}`
 	var created, replaced destinationView
 	s.put(t, destinationsPath+"/crm", full).into(t, 201, &created)
-	if created.ExternalID == nil || *created.ExternalID != "crm" || created.Validation == nil ||
-		!created.Validation.Reachable {
-		t.Errorf("created %+v, want externalId crm and the probe's result", created)
-	}
-	if len(created.Secrets) != 1 || len(created.Secrets[0].Secret) != len("whsec_")+44 {
-		t.Errorf("secrets = %+v, want the first in full", created.Secrets)
-	}
+	assert.True(t, created.ExternalID != nil && *created.ExternalID == "crm" && created.Validation != nil &&
+		created.Validation.Reachable, "created %+v, want externalId crm and the probe's result", created)
+	assert.True(t, len(created.Secrets) == 1 && len(created.Secrets[0].Secret) == len("whsec_")+44,
+		"secrets = %+v, want the first in full", created.Secrets)
 	stream := "destination-" + created.ID
 	written := []string{"destination.created.v2", "destination.secret-minted.v1"}
 	for _, ref := range []string{"crm", created.ID, strings.ToUpper(created.ID)} {
@@ -81,13 +79,10 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	}
 	replaced = destinationView{}
 	s.put(t, destinationsPath+"/crm", `{"name":"CRM 2","config":{"url":"`+url+`"}}`).into(t, 200, &replaced)
-	if replaced.ID != created.ID || replaced.Name != "CRM 2" || len(replaced.Config.Headers) != 0 ||
-		replaced.DebounceWindowSeconds != 0 {
-		t.Errorf("replaced %+v, want the omitted fields cleared", replaced)
-	}
-	if *replaced.ExternalID != "crm" || replaced.Secrets[0].ID != created.Secrets[0].ID || len(replaced.Secrets) != 1 {
-		t.Errorf("replaced %+v, want externalId and secret kept", replaced)
-	}
+	assert.True(t, replaced.ID == created.ID && replaced.Name == "CRM 2" && len(replaced.Config.Headers) == 0 &&
+		replaced.DebounceWindowSeconds == 0, "replaced %+v, want the omitted fields cleared", replaced)
+	assert.True(t, *replaced.ExternalID == "crm" && replaced.Secrets[0].ID == created.Secrets[0].ID &&
+		len(replaced.Secrets) == 1, "replaced %+v, want externalId and secret kept", replaced)
 	assert.Same(t, s.read(t, "crm"), replaced)
 	s.wrote(t, stream, append(written, "destination.revised.v2")...)
 }
@@ -214,9 +209,7 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 		_, err := s.Keys.Find(t.Context(), uuid.MustParse(created.ID))
 		return err == nil
 	}
-	if !sealed() {
-		t.Fatal("there is no data key to delete")
-	}
+	must.True(t, sealed(), "there is no data key to delete")
 	subscription := into[idView](t, 201, s.post(t, destinationsPath+"/crm/subscriptions", allOf))
 	s.delete(t, destinationsPath+"/crm").done(t)
 	for _, ref := range []string{"crm", created.ID} {
@@ -264,7 +257,6 @@ func TestHeadersKeepTheirOrder(t *testing.T) {
 	headers := `{"X-1":"a","X-2":"a","X-3":"a","X-4":"a","X-5":"a","X-6":"a","X-7":"a","X-8":"a","X-9":"a"}`
 	s.put(t, destinationsPath+"/crm", `{"name":"x","config":{"url":"`+receiverURL(t,
 		204)+`","headers":`+headers+`}}`).into(t, 201, new(any))
-	if got := s.get(t, destinationsPath+"/crm"); !strings.Contains(got.body, headers) {
-		t.Errorf("%s, want the headers sorted by name", got.body)
-	}
+	got := s.get(t, destinationsPath+"/crm")
+	assert.True(t, strings.Contains(got.body, headers), "%s, want the headers sorted by name", got.body)
 }

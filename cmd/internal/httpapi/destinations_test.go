@@ -60,14 +60,10 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 	var created, read destinationView
 	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`)).into(t, 201,
 		&created)
-	if len(created.Secrets) != 1 || len(created.Secrets[0].Secret) != len("whsec_")+44 ||
-		created.Secrets[0].ExpiresAt != nil {
-		t.Fatalf("secrets = %+v, want one in full that never expires", created.Secrets)
-	}
-	if created.Status != "enabled" || created.Transport != "webhook" || created.DebounceWindowSeconds != 5 ||
-		created.Config.Headers["X-Token"] != "t0ken" {
-		t.Errorf("created %+v", created)
-	}
+	must.True(t, len(created.Secrets) == 1 && len(created.Secrets[0].Secret) == len("whsec_")+44 &&
+		created.Secrets[0].ExpiresAt == nil, "secrets = %+v, want one in full that never expires", created.Secrets)
+	assert.True(t, created.Status == "enabled" && created.Transport == "webhook" && created.DebounceWindowSeconds == 5 &&
+		created.Config.Headers["X-Token"] == "t0ken", "created %+v", created)
 	if v := created.Validation; v == nil || !v.Reachable || v.StatusCode == nil || *v.StatusCode != http.StatusNoContent {
 		t.Errorf("validation = %+v, want it reachable with 204", v)
 	}
@@ -76,10 +72,9 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 		s.get(t, "/events/destinations/"+ref).into(t, 200, &read)
 	}
 	full := created.Secrets[0].Secret
-	if masked := read.Secrets[0].Secret; strings.Contains(masked, full[6:40]) || !strings.HasPrefix(masked, "whsec_") ||
-		!strings.HasSuffix(masked, full[len(full)-4:]) {
-		t.Errorf("masked secret = %s", masked)
-	}
+	masked := read.Secrets[0].Secret
+	assert.True(t, !strings.Contains(masked, full[6:40]) && strings.HasPrefix(masked, "whsec_") &&
+		strings.HasSuffix(masked, full[len(full)-4:]), "masked secret = %s", masked)
 	created.Validation, created.Secrets, read.Secrets = nil, nil, nil
 	assert.Same(t, read, created)
 	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm",`)).
@@ -103,9 +98,8 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 		for _, item := range page.Items {
 			got = append(got, item.ID)
 		}
-		if !slices.Equal(got, want.ids) || page.Total != 3 || page.Pagination.HasMore != want.hasMore {
-			t.Errorf("%s: %v of %d, more %v; want %v", query, got, page.Total, page.Pagination.HasMore, want)
-		}
+		assert.True(t, slices.Equal(got, want.ids) && page.Total == 3 && page.Pagination.HasMore == want.hasMore,
+			"%s: %v of %d, more %v; want %v", query, got, page.Total, page.Pagination.HasMore, want)
 	}
 }
 
@@ -124,10 +118,8 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	var created view
 	const path = "/events/destinations/crm/subscriptions"
 	s.post(t, path, `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`).into(t, 201, &created)
-	if created.DestinationID != destination.ID || !created.Active || created.ScopeKind != "all" ||
-		len(created.EventTypes) != 2 {
-		t.Errorf("created %+v", created)
-	}
+	assert.True(t, created.DestinationID == destination.ID && created.Active && created.ScopeKind == "all" &&
+		len(created.EventTypes) == 2, "created %+v", created)
 	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1")
 	page := into[page[view]](t, 200, s.get(t, path))
 	if diff := cmp.Diff([]view{created}, page.Items); diff != "" || page.Total != 1 {
@@ -175,13 +167,10 @@ func TestEventTypesAreListed(t *testing.T) {
 		if entry.CurrentlyEmitted {
 			emitted++
 		}
-		if entry.Schema["type"] != "object" {
-			t.Errorf("%s has no schema of an object: %v", entry.Type, entry.Schema)
-		}
+		assert.True(t, entry.Schema["type"] == "object", "%s has no schema of an object: %v", entry.Type, entry.Schema)
 	}
-	if len(list.Types) != 7 || emitted != 6 {
-		t.Errorf("%d types, %d of them emitted; want 7 and 6", len(list.Types), emitted)
-	}
+	assert.True(t, len(list.Types) == 7 && emitted == 6,
+		"%d types, %d of them emitted; want 7 and 6", len(list.Types), emitted)
 }
 
 const ownSecret = "whsec_b3duIHNlY3JldCBvZiBhIHJlY2VpdmVyLCAzMiBieXRlcw=="
@@ -191,15 +180,13 @@ func TestDestinationWithOwnSecret(t *testing.T) {
 	s := serve(t)
 	created := into[destinationView](t, 201, s.post(t, "/events/destinations", destinationBody(t,
 		`"externalId":"moved","secret":"`+ownSecret+`","enabled":false,`)))
-	if created.Status != "disabled" || len(created.Secrets) != 1 || created.Secrets[0].Secret != ownSecret {
-		t.Errorf("created %+v, want it disabled, with the secret that was sent", created)
-	}
+	assert.True(t, created.Status == "disabled" && len(created.Secrets) == 1 && created.Secrets[0].Secret == ownSecret,
+		"created %+v, want it disabled, with the secret that was sent", created)
 	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
 		"destination.disabled.v1")
 	read := into[destinationView](t, 200, s.get(t, "/events/destinations/moved"))
-	if read.Status != "disabled" || read.Secrets[0].Secret == ownSecret {
-		t.Errorf("read %+v, want it disabled, its secret masked", read)
-	}
+	assert.True(t, read.Status == "disabled" && read.Secrets[0].Secret != ownSecret,
+		"read %+v, want it disabled, its secret masked", read)
 	for _, method := range []string{"PUT", "PATCH"} {
 		s.do(t, request{
 			method: method,
@@ -217,15 +204,13 @@ func TestNoticesAddress(t *testing.T) {
 	s.get(t, path).refused(t, 404, "NOT_FOUND", "destination not found")
 	var made, again, read, named destinationView
 	s.put(t, path, destinationBody(t, "")).into(t, 201, &made)
-	if made.ExternalID == nil || *made.ExternalID != "carillon.notices" || len(made.Secrets) != 1 {
-		t.Fatalf("made %+v", made)
-	}
+	must.True(t, made.ExternalID != nil && *made.ExternalID == "carillon.notices" && len(made.Secrets) == 1,
+		"made %+v", made)
 	s.put(t, path, destinationBody(t, "")).into(t, 200, &again)
 	s.get(t, path).into(t, 200, &read)
 	s.get(t, destinationsPath+"/carillon.notices").into(t, 200, &named)
-	if again.ID != made.ID || read.ID != made.ID || named.ID != made.ID {
-		t.Errorf("ids %s, %s, %s and %s, want one", made.ID, again.ID, read.ID, named.ID)
-	}
+	assert.True(t, again.ID == made.ID && read.ID == made.ID && named.ID == made.ID,
+		"ids %s, %s, %s and %s, want one", made.ID, again.ID, read.ID, named.ID)
 	s.post(t, destinationsPath+"/carillon.notices/subscriptions",
 		`{"eventTypes":["delivery.exhausted"],"scopeKind":"all"}`).refused(t, 400, "VALIDATION_FAILED", "PUT /events/notices")
 	s.delete(t, path).into(t, 200, nil)
@@ -263,32 +248,26 @@ func TestPutSubscription(t *testing.T) {
 	const path = destinationsPath + "/crm/subscriptions/"
 	pinned := `{"eventTypes":["news.*","event.item.updated"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	created := into[subscriptionView](t, 201, s.put(t, path+"city", pinned))
-	if *created.ExternalID != "city" || !created.Active || len(created.Feeds) != 1 ||
-		created.Feeds[0].FeedID != feed.String() {
-		t.Errorf("created %+v", created)
-	}
+	assert.True(t, *created.ExternalID == "city" && created.Active && len(created.Feeds) == 1 &&
+		created.Feeds[0].FeedID == feed.String(), "created %+v", created)
 	for _, ref := range []string{"city", created.ID} {
 		var same, found subscriptionView
 		s.put(t, path+ref, pinned).into(t, 200, &same)
 		s.get(t, path+ref).into(t, 200, &found)
-		if cmp.Diff(created, same) != "" || cmp.Diff(created, found) != "" {
-			t.Errorf("%s: the same again: %+v, read: %+v, want %+v", ref, same, found, created)
-		}
+		assert.True(t, cmp.Diff(created, same) == "" && cmp.Diff(created, found) == "",
+			"%s: the same again: %+v, read: %+v, want %+v", ref, same, found, created)
 	}
 	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1")
 	replaced := into[subscriptionView](t, 200, s.put(t, path+"city",
 		`{"eventTypes":["*"],"scopeKind":"feed_type","feedType":"news"}`))
-	if replaced.ID != created.ID || len(replaced.Feeds) != 0 || *replaced.FeedType != "news" ||
-		*replaced.ExternalID != "city" {
-		t.Errorf("replaced %+v, want the pins cleared", replaced)
-	}
+	assert.True(t, replaced.ID == created.ID && len(replaced.Feeds) == 0 && *replaced.FeedType == "news" &&
+		*replaced.ExternalID == "city", "replaced %+v, want the pins cleared", replaced)
 	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1", "subscription.revised.v1")
 	for ref, feed := range map[string]uuid.UUID{"city": feed, created.ID: s.feed(t, s.org)} {
 		body := `{"eventTypes":["news.*"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 		s.put(t, path+ref, body).into(t, 200, &replaced)
-		if len(replaced.Feeds) != 1 || replaced.Feeds[0].FeedID != feed.String() || replaced.EventTypes[0] != "news.*" {
-			t.Errorf("replaced %+v, want other pins", replaced)
-		}
+		assert.True(t, len(replaced.Feeds) == 1 && replaced.Feeds[0].FeedID == feed.String() &&
+			replaced.EventTypes[0] == "news.*", "replaced %+v, want other pins", replaced)
 	}
 	unknown := pins(uuid.New())
 	for _, tt := range []struct {
@@ -398,9 +377,8 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	s.post(t, path, body).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	theirs := s.put(t, path+"/city", body)
 	missing := s.put(t, path+"/city", strings.ReplaceAll(body, feed.String(), library.String()))
-	if strings.ReplaceAll(missing.body, library.String(), feed.String()) != theirs.body {
-		t.Errorf("of another's feed: %s\nof a missing feed: %s", theirs.body, missing.body)
-	}
+	assert.True(t, strings.ReplaceAll(missing.body, library.String(), feed.String()) == theirs.body,
+		"of another's feed: %s\nof a missing feed: %s", theirs.body, missing.body)
 	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
 	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
 	s.Await(t, shared.Position, feeds.ReadModel.Name)

@@ -237,9 +237,7 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 	for name, values := range headers {
 		for _, route := range routes {
 			s.refusesKey(t, route, values...)
-			if t.Failed() {
-				t.Fatalf("%s key, %s %s", name, route.method, route.path)
-			}
+			must.True(t, !t.Failed(), "%s key, %s %s", name, route.method, route.path)
 		}
 	}
 }
@@ -284,9 +282,8 @@ func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
 	r.ContentLength = 10
 	transport := &http.Transport{ExpectContinueTimeout: apitest.Patience}
 	t.Cleanup(transport.CloseIdleConnections)
-	if status, body := apitest.Ask(t, &http.Client{Transport: transport}, r); status != http.StatusUnauthorized {
-		t.Errorf("answered %d %s", status, body)
-	}
+	status, body := apitest.Ask(t, &http.Client{Transport: transport}, r)
+	assert.True(t, status == http.StatusUnauthorized, "answered %d %s", status, body)
 }
 
 // clock moves only when a test says so.

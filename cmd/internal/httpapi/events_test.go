@@ -67,9 +67,7 @@ func TestSequenceIsThePlaceInTheLog(t *testing.T) {
 		}
 		s.get(t, "/events/deliveries/"+id).into(t, 200, &detail)
 		sequence := detail.Event.Sequence
-		if len(sequence) != 20 || sequence <= before {
-			t.Fatalf("the sequence after %q is %q", before, sequence)
-		}
+		must.True(t, len(sequence) == 20 && sequence > before, "the sequence after %q is %q", before, sequence)
 		before = sequence
 		for _, path := range []string{
 			destinationsPath + "/crm/deliveries?limit=1",
@@ -118,16 +116,12 @@ func TestEventShowsItsRecipients(t *testing.T) {
 		return len(shown.Recipients.Items) == 3
 	})
 	shown := into[eventView](t, 200, s.get(t, path))
-	if shown.ID != event.String() || *shown.Subject != "item/7" || shown.Data["title"] != "Storm" ||
-		shown.Received != 1 || shown.Missed != 2 {
-		t.Errorf("event = %+v", shown)
-	}
+	assert.True(t, shown.ID == event.String() && *shown.Subject == "item/7" && shown.Data["title"] == "Storm" &&
+		shown.Received == 1 && shown.Missed == 2, "event = %+v", shown)
 	for _, to := range shown.Recipients.Items {
 		if to.DestinationID == crm.ID {
-			if to.Delivery == nil || to.Delivery.AttemptCount != 1 || to.Reason != nil ||
-				*to.Delivery.LastAttempt.ResponseStatus != 503 {
-				t.Errorf("who got it: %+v", to)
-			}
+			assert.True(t, to.Delivery != nil && to.Delivery.AttemptCount == 1 && to.Reason == nil &&
+				*to.Delivery.LastAttempt.ResponseStatus == 503, "who got it: %+v", to)
 			continue
 		}
 		if to.Delivery != nil || to.Reason == nil || *to.Reason != reasons[to.DestinationID] || to.Status != "enabled" {
@@ -142,9 +136,8 @@ func TestEventShowsItsRecipients(t *testing.T) {
 		"?received=false&limit=5&offset=1": {1, 2},
 	} {
 		page := into[eventView](t, 200, s.get(t, path+query))
-		if len(page.Recipients.Items) != want[0] || page.Recipients.Total != want[1] {
-			t.Errorf("%s: %d of %d, want %v", query, len(page.Recipients.Items), page.Recipients.Total, want)
-		}
+		assert.True(t, len(page.Recipients.Items) == want[0] && page.Recipients.Total == want[1],
+			"%s: %d of %d, want %v", query, len(page.Recipients.Items), page.Recipients.Total, want)
 	}
 	s.get(t, path+"?received=maybe").refused(t, 400, "INVALID_QUERY", "must be one of true, false")
 }
@@ -214,10 +207,9 @@ func TestDeepDataCanBeRead(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+s.key)
 	w := httptest.NewRecorder()
 	s.api.ServeHTTP(w, r)
-	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `"data":`+deep+`}`) ||
-		!strings.Contains(body, `"subject":"\"data\":0"`) {
-		t.Errorf("answered %d, %d bytes", w.Code, len(body))
-	}
+	body := w.Body.String()
+	assert.True(t, w.Code == 200 && strings.Contains(body, `"data":`+deep+`}`) &&
+		strings.Contains(body, `"subject":"\"data\":0"`), "answered %d, %d bytes", w.Code, len(body))
 }
 
 // walk reads a list to its end and returns the ids in the order in which they come. Between two parts, it calls
@@ -326,9 +318,7 @@ func onceEach(t *testing.T, of plan, want, got []string) {
 	seen := map[string]int{}
 	for _, id := range got {
 		seen[id]++
-		if seen[id] > 1 {
-			t.Errorf("%+v: %s came twice", of, id)
-		}
+		assert.True(t, seen[id] <= 1, "%+v: %s came twice", of, id)
 	}
 	for _, id := range want {
 		assert.Equal(t, seen[id], 1, "%+v: %s came … times", of, id)

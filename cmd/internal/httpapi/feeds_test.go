@@ -42,15 +42,11 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 	var plain, full, read feedView
 	answer := s.post(t, "/feeds/events", `{"name":"Downtown","description":"Near"}`)
 	answer.into(t, 201, &plain)
-	if !plain.Enabled || plain.EnabledSource != "system" || plain.Config.Version != 1 ||
-		!strings.Contains(answer.body, `"enabledReason":null`) {
-		t.Errorf("created %s", answer.body)
-	}
+	assert.True(t, plain.Enabled && plain.EnabledSource == "system" && plain.Config.Version == 1 &&
+		strings.Contains(answer.body, `"enabledReason":null`), "created %s", answer.body)
 	s.post(t, "/feeds/events", `{"name":"Uptown","description":"Far","enabled":false,"config":{"version":2.5}}`).into(t,
 		201, &full)
-	if full.Enabled || full.Config.Version != 2.5 {
-		t.Errorf("created %+v", full)
-	}
+	assert.True(t, !full.Enabled && full.Config.Version == 2.5, "created %+v", full)
 	s.wrote(t, "feed-"+plain.ID, "feed.created.v1")
 	s.get(t, "/feeds/events/"+full.ID).into(t, 200, &read)
 	assert.Same(t, read, full)
@@ -139,9 +135,7 @@ func TestItemListParameters(t *testing.T) {
 	} {
 		for _, version := range []string{"", "/v0"} {
 			s.get(t, version+path+query).into(t, 200, &page)
-			if page.Items == nil || page.Total != 0 || page.Pagination.HasMore {
-				t.Errorf("%s%s: %+v", version, query, page)
-			}
+			assert.True(t, page.Items != nil && page.Total == 0 && !page.Pagination.HasMore, "%s%s: %+v", version, query, page)
 		}
 	}
 	for _, version := range []string{"", "/v0"} {
@@ -162,9 +156,8 @@ func TestSourcesOfAllTypesAreAttached(t *testing.T) {
 		made := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, in))(t)
 		got := s.post(t, path+"/sources", `{"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"}`)
 		got.into(t, 201, new(any))
-		if !strings.Contains(got.body, `"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"`) {
-			t.Errorf("%s is attached as %s", sourceType, got.body)
-		}
+		assert.True(t, strings.Contains(got.body, `"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"`),
+			"%s is attached as %s", sourceType, got.body)
 	}
 }
 
@@ -202,9 +195,8 @@ func TestAttachSourceByURL(t *testing.T) {
 	head := must.Get(s.Store.Head(t.Context()))(t)
 	s.Await(t, head, sources.ReadModel.Name)
 	count := 0
-	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM sources.sources").Scan(&count); err != nil || count != 2 {
-		t.Errorf("%d sources, %v; want the operator's and one of the organization", count, err)
-	}
+	err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM sources.sources").Scan(&count)
+	assert.True(t, err == nil && count == 2, "%d sources, %v; want the operator's and one of the organization", count, err)
 }
 
 func TestPatchFeedMerges(t *testing.T) {
@@ -264,20 +256,15 @@ func TestFeedDisabledByAdminIsEnabled(t *testing.T) {
 	}, feed.Options{Metadata: eventstore.Metadata{Actor: "operator"}}))(t)
 	s.Await(t, out.Position, feeds.ReadModel.Name)
 	got := into[feedView](t, 200, s.get(t, path))
-	if got.Enabled || got.EnabledSource != "admin" || got.EnabledReason == nil || *got.EnabledReason != "maintenance" {
-		t.Errorf("disabled by an admin: %+v", got)
-	}
+	assert.True(t, !got.Enabled && got.EnabledSource == "admin" && got.EnabledReason != nil &&
+		*got.EnabledReason == "maintenance", "disabled by an admin: %+v", got)
 	s.patch(t, path, `{"name":"New"}`).into(t, 200, &got)
-	if got.Enabled || got.EnabledSource != "admin" || got.EnabledReason == nil {
-		t.Errorf("renamed: %+v", got)
-	}
+	assert.True(t, !got.Enabled && got.EnabledSource == "admin" && got.EnabledReason != nil, "renamed: %+v", got)
 	var changed, read feedView
 	s.patch(t, path, `{"enabled":true}`).into(t, 200, &changed)
 	s.get(t, path).into(t, 200, &read)
 	for _, f := range []feedView{changed, read} {
-		if !f.Enabled || f.EnabledSource != "api" || f.EnabledReason != nil {
-			t.Errorf("enabled over the API: %+v", f)
-		}
+		assert.True(t, f.Enabled && f.EnabledSource == "api" && f.EnabledReason == nil, "enabled over the API: %+v", f)
 	}
 }
 
@@ -335,9 +322,7 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 		ID string `json:"id"`
 	}
 	s.get(t, path+"/sources").into(t, 200, &list)
-	if len(list) != 1 || list[0].ID != stays {
-		t.Errorf("sources left: %+v", list)
-	}
+	assert.True(t, len(list) == 1 && list[0].ID == stays, "sources left: %+v", list)
 	if again := s.attach(t, path, first); again == association {
 		t.Error("a new association has the id of the old one")
 	}
@@ -373,16 +358,12 @@ func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	list := into[[]feedView](t, 200, s.get(t, feedsPath))
-	if len(list) != 1 || list[0].ID == made.ID {
-		t.Errorf("listed after the delete: %+v", list)
-	}
+	assert.True(t, len(list) == 1 && list[0].ID != made.ID, "listed after the delete: %+v", list)
 	for _, table := range []string{"feeds.associations", "feeds.shares", "items.items", "items.occurrences",
 		"items.attachments", "items.feedback"} {
 		var rows int
-		if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", made.ID).
-			Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%s keeps %d rows of the feed, %v", table, rows, err)
-		}
+		err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", made.ID).Scan(&rows)
+		assert.True(t, err == nil && rows == 0, "%s keeps %d rows of the feed, %v", table, rows, err)
 	}
 	s.items(t, other, 1) // the same event in another feed
 }

@@ -255,9 +255,8 @@ func gone(t *testing.T) *pgxpool.Pool {
 func (r response) refused(t *testing.T, status int, code, message string) {
 	t.Helper()
 	p := r.problem(t)
-	if r.status != status || p.Error.Code != code || !strings.Contains(p.Error.Message, message) {
-		t.Errorf("answered %d %s\nwant     %d %s … %s", r.status, r.body, status, code, message)
-	}
+	assert.True(t, r.status == status && p.Error.Code == code && strings.Contains(p.Error.Message, message),
+		"answered %d %s\nwant     %d %s … %s", r.status, r.body, status, code, message)
 }
 
 // refusedAs expects the error of a code, with the status that the code has.
@@ -270,9 +269,7 @@ func (r response) refusedAs(t *testing.T, want [2]string) {
 // done expects a success without data.
 func (r response) done(t *testing.T) {
 	t.Helper()
-	if r.status != http.StatusOK || r.body != `{"success":true}` {
-		t.Errorf("answered %d %s", r.status, r.body)
-	}
+	assert.True(t, r.status == http.StatusOK && r.body == `{"success":true}`, "answered %d %s", r.status, r.body)
 }
 
 // blames expects the error of a bad request of the feed surface, whose details name a field.

@@ -41,16 +41,12 @@ func TestHostileAddressesByScope(t *testing.T) {
 	assert.Equal(t, send("GET", "one", "", "", 200).Config.URL, url, "the owner is shown")
 	const prefix = "https://127.0.0.1:1/services/…"
 	masked := send("GET", "one", reader, "", 200).Config.URL
-	if !strings.HasPrefix(masked, prefix) || len(masked) != len(prefix)+12 {
-		t.Errorf("without secrets it is %s", masked)
-	}
-	if two := send("GET", "two", reader, "", 200).Config.URL; two == masked || !strings.HasPrefix(two, prefix) {
-		t.Errorf("one is %s and two is %s", masked, two)
-	}
+	assert.True(t, strings.HasPrefix(masked, prefix) && len(masked) == len(prefix)+12,
+		"without secrets it is %s", masked)
+	two := send("GET", "two", reader, "", 200).Config.URL
+	assert.True(t, two != masked && strings.HasPrefix(two, prefix), "one is %s and two is %s", masked, two)
 	listed := into[page[destinationView]](t, 200, s.as(reader).get(t, destinationsPath))
-	if len(listed.Items) != 2 || listed.Items[0].Config.URL != masked {
-		t.Errorf("listed %+v", listed)
-	}
+	assert.True(t, len(listed.Items) == 2 && listed.Items[0].Config.URL == masked, "listed %+v", listed)
 	for _, method := range []string{"PUT", "PATCH"} {
 		s.as(writer).sends(t, method, destinationsPath+"/one", body(masked)).refused(t, 400, "VALIDATION_FAILED",
 			"config.url is masked")
@@ -83,9 +79,8 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 		must.Get(s.Pool.Exec(t.Context(), moved, s.org))(t)
 	}
 	read := into[destinationView](t, http.StatusOK, s.get(t, destinationsPath+"/crm"))
-	if read.Config.URL != "unavailable" || len(read.Secrets) != 1 || read.Secrets[0].Secret != "unavailable" {
-		t.Errorf("opened in another field: %+v", read)
-	}
+	assert.True(t, read.Config.URL == "unavailable" && len(read.Secrets) == 1 && read.Secrets[0].Secret == "unavailable",
+		"opened in another field: %+v", read)
 	assert.Equal(t, read.Config.Headers["Authorization"], "topsecret",
 		"headers are %v: the test shows nothing", read.Config.Headers)
 	s.post(t, destinationsPath+"/crm/test", "").refused(t, http.StatusConflict, "CONFLICT", "")
@@ -129,9 +124,8 @@ func TestDestinationWithLostKey(t *testing.T) {
 			&struct{}{})
 		changed := into[destinationView](t, http.StatusOK, send("PATCH", ref,
 			`{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`))
-		if changed.Config.URL != "https://127.0.0.1:1/hook/other" || changed.Name != "Moved" || changed.Status != "disabled" {
-			t.Errorf("after the rotation %+v", changed)
-		}
+		assert.True(t, changed.Config.URL == "https://127.0.0.1:1/hook/other" && changed.Name == "Moved" &&
+			changed.Status == "disabled", "after the rotation %+v", changed)
 	}
 }
 
@@ -238,14 +232,12 @@ func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
 	test := request{method: "POST", path: destinationsPath + "/stream/test", body: `{}`}
 	test.ctx = ctx
 	go s.do(t, test)
-	if _, seen := open.next("webhook"); seen != "" {
-		t.Errorf("GET …/listen: %s", seen)
-	}
+	_, seen := open.next("webhook")
+	assert.True(t, seen == "", "GET …/listen: %s", seen)
 	for _, path := range []string{"", "/" + made.ID, "/" + made.ID + "/secrets"} {
 		got := s.get(t, destinationsPath+path)
-		if got.status < 500 || strings.Contains(got.body, "topsecret") || strings.Contains(got.body, "whsec_") {
-			t.Errorf("GET %s: %d %s", path, got.status, got.body)
-		}
+		assert.True(t, got.status >= 500 && !strings.Contains(got.body, "topsecret") && !strings.Contains(got.body, "whsec_"),
+			"GET %s: %d %s", path, got.status, got.body)
 	}
 	s.as(writer).get(t, destinationsPath+"/"+made.ID).into(t, 200, &made) // with masks
 }

@@ -67,9 +67,7 @@ func (s *server) flood(t *testing.T, n, status int, in func(i int) request) {
 		})
 	}
 	all.Wait()
-	if others.Load() > 0 {
-		t.Errorf("%d of %d requests are not answered %d", others.Load(), n, status)
-	}
+	assert.True(t, others.Load() <= 0, "%d of %d requests are not answered %d", others.Load(), n, status)
 }
 
 func TestHostileKeyIsAskedForOnce(t *testing.T) {
@@ -212,8 +210,7 @@ func TestHostileKeysShareQuestions(t *testing.T) {
 		synctest.Wait()
 		close(keys.release)
 		synctest.Wait()
-		if keys.times.Load() != 2 || refused.Load() != burst/2 {
-			t.Errorf("%d keys were refused, with %d questions; want all of them, with 2", refused.Load(), keys.times.Load())
-		}
+		assert.True(t, keys.times.Load() == 2 && refused.Load() == burst/2,
+			"%d keys were refused, with %d questions; want all of them, with 2", refused.Load(), keys.times.Load())
 	})
 }

@@ -280,9 +280,7 @@ func TestHostileRedeliveries(t *testing.T) {
 			waiting = i
 		}
 	}
-	if waiting < 0 {
-		t.Fatal("all are replayed")
-	}
+	must.True(t, waiting >= 0, "all are replayed")
 	s.do(t, replay(waiting)).refused(t, 409, "CONFLICT", "limit redeliveries: ")
 
 	// A backfill of as many as were published finds no room, and makes none.
@@ -294,7 +292,5 @@ func TestHostileRedeliveries(t *testing.T) {
 	assert.Equal(t, len(list.Items), 0, "deliveries were made")
 	s.limit(t, organization.Limits{organization.LimitRedeliveries: most + tries})
 	made := into[backfilled](t, 200, s.do(t, backfill))
-	if made.EventsScanned != tries || made.DeliveriesCreated != tries {
-		t.Errorf("with room: %+v, want %d", made, tries)
-	}
+	assert.True(t, made.EventsScanned == tries && made.DeliveriesCreated == tries, "with room: %+v, want %d", made, tries)
 }

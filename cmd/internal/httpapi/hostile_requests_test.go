@@ -159,10 +159,8 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 	}
 	strongSeen, answer := taken(strong, weak)
 	shown["the answer to a test, of one who knows"] = answer
-	if !strings.Contains(strongSeen, `"x-token":"`+header) || !strings.Contains(weakSeen, `"x-token":"…"`) ||
-		!strings.Contains(weakSeen, `"user-agent":"Carillon/test"`) {
-		t.Errorf("with the scope %s\nwithout %s", strongSeen, weakSeen)
-	}
+	assert.True(t, strings.Contains(strongSeen, `"x-token":"`+header) && strings.Contains(weakSeen, `"x-token":"…"`) &&
+		strings.Contains(weakSeen, `"user-agent":"Carillon/test"`), "with the scope %s\nwithout %s", strongSeen, weakSeen)
 	assert.Slices(t, s.disclosed(t, made.ID), []string{"key:" + strongID + " headers"}, "on record")
 	order := []string{"GET", "POST", "PATCH", "PUT", "DELETE"} // what removes comes last
 	for _, in := range slices.SortedStableFunc(slices.Values(surface), func(a, b request) int {
@@ -180,9 +178,8 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 			assert.Equal(t, strings.Contains(text, secret), false, "%s shows %s: %s", where, secret, text)
 		}
 	}
-	if logged := s.logged(t); strings.Contains(logged, header) || strings.Contains(logged, signing[6:]) {
-		t.Error("the log shows a secret")
-	}
+	logged := s.logged(t)
+	assert.True(t, !strings.Contains(logged, header) && !strings.Contains(logged, signing[6:]), "the log shows a secret")
 }
 
 // held is a caller that reads an answer on request.
@@ -227,9 +224,7 @@ func TestHostileReadersHoldUpThemselves(t *testing.T) {
 	s.as(other).get(t, "/feeds/events").into(t, 200, new([]any))
 	got := s.get(t, "/feeds/events")
 	got.refused(t, 429, "RATE_LIMITED", "limit requestsUnderWay: 64")
-	if got.header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
+	assert.True(t, got.header.Get("Retry-After") != "", "no Retry-After")
 	close(release)
 	asking.Wait()
 	s.get(t, "/feeds/events").into(t, 200, new([]any))

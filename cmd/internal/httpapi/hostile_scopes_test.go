@@ -135,17 +135,15 @@ func TestHostileSecretsWithoutTheScope(t *testing.T) {
 	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`
 	path := destinationsPath + "/crm"
 	for _, answer := range []response{s.as(weak).put(t, path, body), s.as(weak).post(t, path+"/secrets/rotate", "")} {
-		if answer.status >= 300 || !strings.Contains(answer.body, "whsec_…") || strings.Contains(answer.body, "hunter2") {
-			t.Errorf("%d %s", answer.status, answer.body)
-		}
+		assert.True(t, answer.status < 300 && strings.Contains(answer.body, "whsec_…") &&
+			!strings.Contains(answer.body, "hunter2"), "%d %s", answer.status, answer.body)
 	}
 	masked := strings.Replace(body, "hunter2", "…", 1)
 	s.as(weak).put(t, path, masked).refused(t, 400, "INVALID_BODY", "config.headers has the mask")
 	s.patch(t, path, `{"config":{"headers":{"X-Token":"…"}}}`).refused(t, 400,
 		"INVALID_BODY", "config.headers has the mask")
-	if got := s.get(t, path); !strings.Contains(got.body, "hunter2") {
-		t.Errorf("the header is lost: %s", got.body)
-	}
+	got := s.get(t, path)
+	assert.True(t, strings.Contains(got.body, "hunter2"), "the header is lost: %s", got.body)
 }
 
 // keyListed is one of GET /keys.
@@ -196,11 +194,9 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	must.OK(t, uses.Flush(t.Context()))
 	list := into[[]keyListed](t, 200, s.as(madeKey).get(t, "/keys"))
 	at := slices.IndexFunc(list, func(k keyListed) bool { return k.ID == made })
-	if len(list) != 3 || at < 0 || list[at].SuccessorOf == nil || *list[at].SuccessorOf != id ||
-		!slices.Equal(list[at].Scopes, []string{"read", "write"}) || list[at].LastUsedAt == nil ||
-		list[at].LastUsedAt.Minute() != 0 {
-		t.Errorf("keys: %+v", list)
-	}
+	assert.True(t, len(list) == 3 && at >= 0 && list[at].SuccessorOf != nil && *list[at].SuccessorOf == id &&
+		slices.Equal(list[at].Scopes, []string{"read", "write"}) && list[at].LastUsedAt != nil &&
+		list[at].LastUsedAt.Minute() == 0, "keys: %+v", list)
 
 	_, lastKey := rotate(made, 0)
 	later.Store(int64(time.Second)) // within which every node knows

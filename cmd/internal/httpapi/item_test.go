@@ -77,12 +77,9 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 		if want := "completed completed scheduled scheduled scheduled"; strings.Join(statuses, " ") != want {
 			t.Errorf("statuses %v, want %s", statuses, want)
 		}
-		if o.Next == nil || !o.Next.StartDateTime.Equal(soon) {
-			t.Errorf("next occurrence %+v, want %s", o.Next, soon)
-		}
-		if got.Item.ID != ids["Series"] || got.Item.EventID != s.happening("Series").String() || got.Item.Source != nil {
-			t.Errorf("item %+v", got.Item)
-		}
+		assert.True(t, o.Next != nil && o.Next.StartDateTime.Equal(soon), "next occurrence %+v, want %s", o.Next, soon)
+		assert.True(t, got.Item.ID == ids["Series"] && got.Item.EventID == s.happening("Series").String() &&
+			got.Item.Source == nil, "item %+v", got.Item)
 	}
 	for id, want := range map[string]struct {
 		total, upcoming int
@@ -91,10 +88,9 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 		var got detail
 		answer := s.get(t, path+"/items/"+id+"?include=source")
 		answer.into(t, 200, &got)
-		if o := got.Item.Occurrence; o.Total != want.total || o.Upcoming != want.upcoming || (o.Next != nil) != want.next ||
-			strings.Contains(answer.body, "null,\"occ") {
-			t.Errorf("%s: %+v, want %+v", got.Item.Title, o, want)
-		}
+		o := got.Item.Occurrence
+		assert.True(t, o.Total == want.total && o.Upcoming == want.upcoming && (o.Next != nil) == want.next &&
+			!strings.Contains(answer.body, "null,\"occ"), "%s: %+v, want %+v", got.Item.Title, o, want)
 		if got.Item.Source == nil || *got.Item.Source != (happening.Block{Type: "site", URL: "https://example.org/events"}) {
 			t.Errorf("%s: source %+v", got.Item.Title, got.Item.Source)
 		}
@@ -126,9 +122,8 @@ func TestItemIsAsListed(t *testing.T) {
 					t.Errorf("%s has %s = %#v, which should be left out", want["title"], member, value)
 				}
 			}
-			if _, ok := got.Item["sourceType"]; ok {
-				t.Error("sourceType at the root is legacy")
-			}
+			_, ok := got.Item["sourceType"]
+			assert.True(t, !ok, "sourceType at the root is legacy")
 		}
 	}
 }
@@ -203,9 +198,8 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 	}
 	plain, more := s.get(t, "/v0"+path+"/items?since="+week),
 		s.get(t, "/v0"+path+"/items?include=source&include=owner&since="+week)
-	if more.status != 200 || clean(t, plain.body) != clean(t, more.body) {
-		t.Errorf("include changes the legacy list: %d %s", more.status, more.body)
-	}
+	assert.True(t, more.status == 200 && clean(t, plain.body) == clean(t, more.body),
+		"include changes the legacy list: %d %s", more.status, more.body)
 	_, stranger := s.Organization(t, "Stranger")
 	s.as(stranger).get(t, "/v0"+path+"/items").refused(t, 404, "NOT_FOUND", "feed not found")
 	s.as(s.share(t, made.ID)).get(t, "/v0"+path+"/items").into(t, 200, new(any))

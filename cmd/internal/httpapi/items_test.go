@@ -149,9 +149,8 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 	}
 	s.get(t, path+"?include=source&orderBy=created").into(t, 200, &page)
 	for _, item := range page.Items {
-		if item.Source["type"] != "site" || item.Source["url"] != "https://example.org/events" || len(item.Source) != 2 {
-			t.Errorf("source block of %s: %v", item.Title, item.Source)
-		}
+		assert.True(t, item.Source["type"] == "site" && item.Source["url"] == "https://example.org/events" &&
+			len(item.Source) == 2, "source block of %s: %v", item.Title, item.Source)
 	}
 }
 
@@ -172,20 +171,17 @@ func TestRelevanceScore(t *testing.T) {
 				RelevanceScore *float64 `json:"relevanceScore"`
 			} `json:"items"`
 		}](t, 200, s.get(t, mine+"/items"))
-		if got := page.Items[0].RelevanceScore; got == nil || *got > 1 || (*got > 0) != relevant {
-			t.Errorf("relevant: %t, relevanceScore is %v", relevant, got)
-		}
+		got := page.Items[0].RelevanceScore
+		assert.True(t, got != nil && *got <= 1 && (*got > 0) == relevant, "relevant: %t, relevanceScore is %v", relevant, got)
 	}
 	expect(true)
 	s.patch(t, mine, `{"name":"Readings"}`).into(t, 200, new(any))
 	expect(false)
-	if shown := s.get(t, mine+"/items/"+id); !strings.Contains(shown.body, `"relevanceScore":0`) {
-		t.Errorf("one item: %s", shown.body)
-	}
-	if legacy := s.get(t, "/v0"+mine+"/items"); !strings.Contains(legacy.body, id) ||
-		strings.Contains(legacy.body, "relevance") {
-		t.Errorf("legacy shape: %s", legacy.body)
-	}
+	shown := s.get(t, mine+"/items/"+id)
+	assert.True(t, strings.Contains(shown.body, `"relevanceScore":0`), "one item: %s", shown.body)
+	legacy := s.get(t, "/v0"+mine+"/items")
+	assert.True(t, strings.Contains(legacy.body, id) && !strings.Contains(legacy.body, "relevance"),
+		"legacy shape: %s", legacy.body)
 	s.rewire(t, func(d *httpapi.Dependencies) { d.Queries = &query.Queries{Pool: s.Pool, WithoutRelevance: true} })
 	for _, path := range []string{mine + "/items", mine + "/items/" + id} {
 		if off := s.get(t, path); !strings.Contains(off.body, id) || strings.Contains(off.body, "relevance") {
@@ -210,9 +206,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	var want, recorded []opinion
 	for _, in := range given {
 		data := into[map[string]string](t, 200, s.as(in.key).post(t, path+"/items/"+id+"/feedback", in.body))
-		if len(data) != 1 || uuid.Validate(data["id"]) != nil {
-			t.Errorf("data = %v", data)
-		}
+		assert.True(t, len(data) == 1 && uuid.Validate(data["id"]) == nil, "data = %v", data)
 		want = append(want, opinion{data["id"], in.rating, in.comment})
 	}
 	organizations := map[uuid.UUID]bool{}

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
@@ -67,9 +68,8 @@ func TestListenEndsWithItsKey(t *testing.T) {
 	keyID, _, _ = strings.Cut(keyID, "_")
 	changed := must.Get(s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID}))(t)
 	s.Progress.Await(t.Context(), changed.Position, organizations.ReadModel.Name)
-	if _, data := open.next("webhook"); data != "" {
-		t.Errorf("after the end of its key: %s", data)
-	}
+	_, data := open.next("webhook")
+	assert.True(t, data == "", "after the end of its key: %s", data)
 }
 
 // TestListenShowsItsDestination: a stream to which nothing comes any more says so, and ends if that is permanent.
@@ -80,9 +80,8 @@ func TestListenShowsItsDestination(t *testing.T) {
 	one := s.listen(t, "stream", s.key)
 	said := func(open stream, want string) {
 		t.Helper()
-		if _, got := open.next("destination"); got != want {
-			t.Errorf("the stream says %s, want %s", got, want)
-		}
+		_, got := open.next("destination")
+		assert.True(t, got == want, "the stream says %s, want %s", got, want)
 	}
 	patch := func(body string) {
 		s.patch(t, destinationsPath+"/"+made.ID, body).into(t, 200, &made)

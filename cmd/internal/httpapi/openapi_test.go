@@ -75,9 +75,8 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 		"/docs/swagger-ui.css":       "",
 	} {
 		got := s.as("none").get(t, path)
-		if got.status != http.StatusOK || !strings.Contains(got.body, want) {
-			t.Errorf("GET %s: %d, without %q", path, got.status, want)
-		}
+		assert.True(t, got.status == http.StatusOK && strings.Contains(got.body, want),
+			"GET %s: %d, without %q", path, got.status, want)
 		if !strings.HasPrefix(path, "/docs") {
 			continue
 		}
@@ -99,10 +98,9 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 		path, header := "/docs/swagger-ui.css", map[string]string{"Accept-Encoding": coding}
 		for range 2 { // the second comes from memory
 			got := s.do(t, request{path: path, key: "none", header: header})
-			if is := got.header.Get("Content-Encoding") == "gzip"; got.status != 200 || is != zipped ||
-				strings.HasPrefix(got.body, "\x1f\x8b") != zipped {
-				t.Errorf("accepted %q: %d %v, compressed: %t", coding, got.status, got.header, is)
-			}
+			is := got.header.Get("Content-Encoding") == "gzip"
+			assert.True(t, got.status == 200 && is == zipped && strings.HasPrefix(got.body, "\x1f\x8b") == zipped,
+				"accepted %q: %d %v, compressed: %t", coding, got.status, got.header, is)
 			header["If-None-Match"] = got.header.Get("ETag")
 			if again := s.do(t, request{path: path, key: "none", header: header}); again.status != 304 || again.body != "" {
 				t.Errorf("again, with ETag %q: %d", header["If-None-Match"], again.status)
@@ -137,9 +135,8 @@ func TestOpenAPIWebhooks(t *testing.T) {
 	known := must.Get(catalog.New())(t)
 	notices := must.Get(catalog.NoticeTypes())(t)
 	for _, declared := range slices.Concat(known.Types(), notices) {
-		if _, is := parsed.Webhooks[declared.Name]; !is {
-			t.Errorf("%s is no webhook of the document", declared.Name)
-		}
+		_, is := parsed.Webhooks[declared.Name]
+		assert.True(t, is, "%s is no webhook of the document", declared.Name)
 	}
 	put := documented.Document(t).Paths.Value("/events/notices").Put.Description
 	for _, notice := range notices {
@@ -234,9 +231,8 @@ func TestExamplesOfRequestsAreAccepted(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(examples)) {
 				body := must.Get(json.Marshal(examples[name]))(t)
 				got := s.do(t, request{method: method, path: fill.Replace(path), body: string(body)})
-				if got.status >= http.StatusMultipleChoices {
-					t.Errorf("%s %s, example %s: %d %s", method, path, name, got.status, got.body)
-				}
+				assert.True(t, got.status < http.StatusMultipleChoices,
+					"%s %s, example %s: %d %s", method, path, name, got.status, got.body)
 			}
 		}
 	}

@@ -65,9 +65,7 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 	because.header = map[string]string{wire.ReasonHeader: "receiver repaired"}
 	retried := into[retryView](t, 202, s.do(t, because))
 	at := retried.NextAttemptAt
-	if retried.DeliveryID != id || at.Before(before) || at.After(time.Now()) {
-		t.Errorf("retry = %+v", retried)
-	}
+	assert.True(t, retried.DeliveryID == id && !at.Before(before) && !at.After(time.Now()), "retry = %+v", retried)
 	if d := s.detail(t, id); d.Status != "pending" || !d.NextAttemptAt.Equal(at) {
 		t.Errorf("afterwards: %s, next at %s", d.Status, d.NextAttemptAt)
 	}
@@ -82,9 +80,8 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 		}
 		if recorded.Type == "delivery.retry-requested.v1" {
 			requests++
-			if meta.Reason != "receiver repaired" || meta.Actor == "" {
-				t.Errorf("by %q because of %q", meta.Actor, meta.Reason)
-			}
+			assert.True(t, meta.Reason == "receiver repaired" && meta.Actor != "",
+				"by %q because of %q", meta.Actor, meta.Reason)
 		}
 	}
 	assert.Equal(t, requests, 1, "recorded … times")
@@ -108,9 +105,8 @@ func TestRetry_heldByReceiver(t *testing.T) {
 		s.exec(t, hold, crm.ID, until)
 		for range 2 {
 			retried := into[retryView](t, 202, s.do(t, retryOf(id)))
-			if !retried.NextAttemptAt.Equal(until) {
-				t.Errorf("%s: next attempt at %s, want %s", name, retried.NextAttemptAt, until)
-			}
+			assert.True(t, retried.NextAttemptAt.Equal(until),
+				"%s: next attempt at %s, want %s", name, retried.NextAttemptAt, until)
 		}
 	}
 }
@@ -128,9 +124,8 @@ func TestRetryIsRefused(t *testing.T) {
 	s.post(t, "/events/deliveries/"+id+"/replay", "").refused(t, 409, "ALREADY_EXISTS", "/retry")
 	s.patch(t, destinationsPath+"/crm", `{"status":"disabled"}`).into(t, 200, new(any))
 	s.do(t, retryOf(id)).refused(t, 409, "CONFLICT", `"status": "enabled"`)
-	if d := s.detail(t, id); d.NextAttemptAt.Before(time.Now().Add(time.Minute)) {
-		t.Errorf("refused, and due at %s", d.NextAttemptAt)
-	}
+	d := s.detail(t, id)
+	assert.True(t, !d.NextAttemptAt.Before(time.Now().Add(time.Minute)), "refused, and due at %s", d.NextAttemptAt)
 }
 
 type recoveryView struct {
@@ -185,9 +180,8 @@ func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
 			t.Errorf("events = %v, want %s at last", got, want)
 		}
 	}
-	if d := s.detail(t, debounced); d.NextAttemptAt.After(time.Now()) {
-		t.Errorf("what was debounced is due at %s", d.NextAttemptAt)
-	}
+	d := s.detail(t, debounced)
+	assert.True(t, !d.NextAttemptAt.After(time.Now()), "what was debounced is due at %s", d.NextAttemptAt)
 }
 
 func TestRecoverIsRefused(t *testing.T) {
@@ -230,9 +224,7 @@ func TestRecoverOverTheCap(t *testing.T) {
 	}
 	part := `{"dryRun":true,"until":"` + time.Now().Add(-10*time.Second).UTC().Format(time.RFC3339Nano) + `"}`
 	got := into[recoveryView](t, 202, s.post(t, destinationsPath+"/crm/recover", part))
-	if got.Replayed < 9900 || got.Replayed > 10_000 {
-		t.Errorf("a part is %+v", got)
-	}
+	assert.True(t, got.Replayed >= 9900 && got.Replayed <= 10_000, "a part is %+v", got)
 }
 
 // thisHour is the window of a backfill of all that a test has published.
@@ -287,17 +279,14 @@ func TestBackfillReinstatesDiscarded(t *testing.T) {
 	window := thisHour()
 	for _, want := range []int{1, 0} {
 		got := into[backfilled](t, 200, s.post(t, destinationsPath+"/crm/backfill", window))
-		if got.EventsScanned != 2 || got.DeliveriesCreated != want {
-			t.Errorf("backfill = %+v, want 2 scanned and %d created", got, want)
-		}
+		assert.True(t, got.EventsScanned == 2 && got.DeliveriesCreated == want,
+			"backfill = %+v, want 2 scanned and %d created", got, want)
 	}
 	d := s.detail(t, lost)
-	if d.Status != "pending" || d.CompletedAt != nil || d.NextAttemptAt == nil || d.AttemptCount != 1 {
-		t.Errorf("made again: %+v", d)
-	}
-	if d = s.detail(t, arrived); d.Status != "succeeded" || d.AttemptCount != 1 {
-		t.Errorf("the arrived one: %+v", d)
-	}
+	assert.True(t, d.Status == "pending" && d.CompletedAt == nil && d.NextAttemptAt != nil && d.AttemptCount == 1,
+		"made again: %+v", d)
+	d = s.detail(t, arrived)
+	assert.True(t, d.Status == "succeeded" && d.AttemptCount == 1, "the arrived one: %+v", d)
 }
 
 func TestBackfillIsRefused(t *testing.T) {
@@ -356,9 +345,8 @@ func TestBackfillOfTheCap(t *testing.T) {
 	s.subscribed(t, "crm")
 	s.publishMany(t, 10_000, "news.item.added")
 	got := s.post(t, destinationsPath+"/crm/backfill", backfillOfMany)
-	if got.status != 200 || !strings.Contains(got.body, `"eventsScanned":10000,"deliveriesCreated":10000`) {
-		t.Errorf("a backfill of exactly the cap: %s", got.body)
-	}
+	assert.True(t, got.status == 200 && strings.Contains(got.body, `"eventsScanned":10000,"deliveriesCreated":10000`),
+		"a backfill of exactly the cap: %s", got.body)
 }
 
 // refusing is a store that takes no append to one stream, once as many others as wanted were appended.
@@ -403,9 +391,7 @@ func TestFailedBackfillCounts(t *testing.T) {
 		command.BackfillDestination{
 			Destination: uuid.MustParse(late.ID), Since: time.Now().Add(-time.Hour), Until: time.Now(),
 		})
-	if !errors.Is(err, eventstore.ErrRefused) {
-		t.Fatalf("error = %v, want that of the store", err)
-	}
+	must.True(t, errors.Is(err, eventstore.ErrRefused), "error = %v, want that of the store", err)
 	var settled int
 	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM carillon.quota_claims
 		WHERE organization = $1 AND kind = $2

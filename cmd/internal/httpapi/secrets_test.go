@@ -48,43 +48,36 @@ func (s *server) rotate(t *testing.T, ref string) []secretView {
 func TestRotationOverlapsForADay(t *testing.T) {
 	s := serve(t)
 	created := s.destination(t, "crm")
-	if got := s.secrets(t, "crm"); len(got) != 1 || got[0].Secret != created.Secrets[0].Secret ||
-		got[0].ID != created.Secrets[0].ID {
-		t.Errorf("secrets = %+v, want the one of the create answer in full", got)
-	}
+	got := s.secrets(t, "crm")
+	assert.True(t, len(got) == 1 && got[0].Secret == created.Secrets[0].Secret && got[0].ID == created.Secrets[0].ID,
+		"secrets = %+v, want the one of the create answer in full", got)
 	before := time.Now()
 	rotated := s.rotate(t, "crm")
 	assert.Same(t, s.secrets(t, created.ID), rotated)
-	if len(rotated) != 2 || rotated[0].ExpiresAt != nil || rotated[0].Secret == rotated[1].Secret ||
-		len(rotated[0].Secret) != len("whsec_")+44 {
-		t.Fatalf("after a rotation: %+v, want the new one first, in full, never expiring", rotated)
-	}
+	must.True(t, len(rotated) == 2 && rotated[0].ExpiresAt == nil && rotated[0].Secret != rotated[1].Secret &&
+		len(rotated[0].Secret) == len("whsec_")+44,
+		"after a rotation: %+v, want the new one first, in full, never expiring", rotated)
 	first := rotated[1]
-	if first.ID != created.Secrets[0].ID || first.ExpiresAt == nil ||
-		first.ExpiresAt.Before(before.Add(24*time.Hour-time.Second)) || first.ExpiresAt.After(time.Now().Add(24*time.Hour)) {
-		t.Errorf("the old one: %+v, want it to expire in 24 hours", first)
-	}
+	assert.True(t, first.ID == created.Secrets[0].ID && first.ExpiresAt != nil &&
+		!first.ExpiresAt.Before(before.Add(24*time.Hour-time.Second)) &&
+		!first.ExpiresAt.After(time.Now().Add(24*time.Hour)), "the old one: %+v, want it to expire in 24 hours", first)
 	again := s.rotate(t, "crm")
-	if len(again) != 3 || again[0].ExpiresAt != nil || again[1].ExpiresAt == nil ||
-		!again[2].ExpiresAt.Equal(*first.ExpiresAt) {
-		t.Errorf("after another rotation: %+v, want the first to keep the end of its overlap", again)
-	}
+	assert.True(t, len(again) == 3 && again[0].ExpiresAt == nil && again[1].ExpiresAt != nil &&
+		again[2].ExpiresAt.Equal(*first.ExpiresAt),
+		"after another rotation: %+v, want the first to keep the end of its overlap", again)
 	found := s.read(t, "crm")
 	for i, secret := range found.Secrets {
-		if secret.ID != again[i].ID || !strings.HasPrefix(secret.Secret, "whsec_…") ||
-			!strings.HasSuffix(again[i].Secret, strings.TrimPrefix(secret.Secret, "whsec_…")) {
-			t.Errorf("masked secret %d = %+v", i, secret)
-		}
+		assert.True(t, secret.ID == again[i].ID && strings.HasPrefix(secret.Secret, "whsec_…") &&
+			strings.HasSuffix(again[i].Secret, strings.TrimPrefix(secret.Secret, "whsec_…")),
+			"masked secret %d = %+v", i, secret)
 	}
 	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
 		"destination.secret-rotated.v1",
 		"destination.secret-rotated.v1")
 	log, stored := s.logged(t), s.stored(t, "destination-"+created.ID)
 	for _, secret := range again {
-		if strings.Contains(log, secret.Secret[6:]) || strings.Contains(stored, secret.Secret[6:]) ||
-			strings.Contains(stored, "t0ken") {
-			t.Error("a secret or a header's value is in the log or in an event in the clear")
-		}
+		assert.True(t, !strings.Contains(log, secret.Secret[6:]) && !strings.Contains(stored, secret.Secret[6:]) &&
+			!strings.Contains(stored, "t0ken"), "a secret or a header's value is in the log or in an event in the clear")
 	}
 }
 
@@ -98,9 +91,8 @@ func TestSecretsAnswerWithoutReadModel(t *testing.T) {
 	known := created.Secrets[0].ID
 	for range 5 {
 		rotated := s.rotate(t, created.ID)
-		if len(rotated) != 2 || rotated[0].ExpiresAt != nil || rotated[1].ID != known || rotated[1].ExpiresAt == nil {
-			t.Fatalf("after a rotation: %+v, want the new one and %s, which expires", rotated, known)
-		}
+		must.True(t, len(rotated) == 2 && rotated[0].ExpiresAt == nil && rotated[1].ID == known &&
+			rotated[1].ExpiresAt != nil, "after a rotation: %+v, want the new one and %s, which expires", rotated, known)
 		left := into[secretsView](t, 200, s.post(t, destinationsPath+"/"+created.ID+"/secrets/"+known+"/expire", ""))
 		if len(left.Secrets) != 1 || left.Secrets[0].ID != rotated[0].ID {
 			t.Fatalf("after an expiry: %+v, want %s alone", left.Secrets, rotated[0].ID)
@@ -169,16 +161,12 @@ func TestConfigIsValidated(t *testing.T) {
 		Error          *string `json:"error"`
 	}
 	validate(`{"url":"`+receiverURL(t, 405)+`","headers":{"X-A":"1"}}`).into(t, 200, &found)
-	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil ||
-		found.Error != nil {
-		t.Errorf("an endpoint that answers 405: %+v", found)
-	}
+	assert.True(t, found.Reachable && found.StatusCode != nil && *found.StatusCode == 405 && found.ResponseTimeMs != nil &&
+		found.Error == nil, "an endpoint that answers 405: %+v", found)
 	found.StatusCode = nil
 	validate(`{"url":"https://127.0.0.1:1/"}`).into(t, 200, &found)
-	if found.Reachable || found.StatusCode != nil || found.Error == nil ||
-		!strings.HasPrefix(*found.Error, "connection refused") {
-		t.Errorf("an endpoint that is not there: %+v", found)
-	}
+	assert.True(t, !found.Reachable && found.StatusCode == nil && found.Error != nil &&
+		strings.HasPrefix(*found.Error, "connection refused"), "an endpoint that is not there: %+v", found)
 	for config, message := range map[string]string{
 		`{"url":"http://example.org/"}`:                     "https",
 		`{"url":"https://10.1.2.3/"}`:                       "private or reserved",
@@ -243,19 +231,15 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 
 	tested := into[testedView](t, 200, s.post(t, destinationsPath+"/crm/test", ""))
 	got := <-arrived
-	if !tested.Delivered || *tested.StatusCode != 200 || tested.Error != nil || tested.ResponseTimeMs == nil ||
-		tested.Event.Type != "delivery.test" {
-		t.Errorf("answer = %+v", tested)
-	}
+	assert.True(t, tested.Delivered && *tested.StatusCode == 200 && tested.Error == nil && tested.ResponseTimeMs != nil &&
+		tested.Event.Type == "delivery.test", "answer = %+v", tested)
 	for _, secret := range secrets { // both sign during the overlap
 		verifier := must.Get(standardwebhooks.NewWebhook(secret.Secret))(t)
 		must.OK(t, verifier.Verify(got.body, got.header))
 	}
 	assert.Equal(t, len(strings.Fields(got.header.Get("webhook-signature"))), 2, "signatures")
-	if got.header.Get("webhook-id") != tested.WebhookID || got.header.Get("X-Token") != "t0ken" ||
-		got.header.Get("Content-Type") != "application/json" {
-		t.Errorf("headers = %v", got.header)
-	}
+	assert.True(t, got.header.Get("webhook-id") == tested.WebhookID && got.header.Get("X-Token") == "t0ken" &&
+		got.header.Get("Content-Type") == "application/json", "headers = %v", got.header)
 	var envelope struct {
 		ID          string         `json:"id"`
 		Source      string         `json:"source"`
@@ -265,32 +249,28 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		Data        map[string]any `json:"data"`
 	}
 	must.OK(t, json.Unmarshal(got.body, &envelope))
-	if envelope.ID != tested.Event.ID || envelope.Type != "delivery.test" || !envelope.Time.Equal(tested.Event.Time) ||
-		envelope.SpecVersion != "1.0" || envelope.Data == nil || envelope.Source == "" {
-		t.Errorf("envelope = %s", got.body)
-	}
+	assert.True(t, envelope.ID == tested.Event.ID && envelope.Type == "delivery.test" &&
+		envelope.Time.Equal(tested.Event.Time) && envelope.SpecVersion == "1.0" && envelope.Data != nil &&
+		envelope.Source != "", "envelope = %s", got.body)
 
 	for _, answered := range []int{http.StatusInternalServerError, http.StatusFound} {
 		status = answered
 		tested = testedView{}
 		s.post(t, destinationsPath+"/crm/test", "").into(t, 200, &tested)
 		<-arrived
-		if tested.Delivered || *tested.StatusCode != answered || tested.Error == nil {
-			t.Errorf("answered %d: %+v, want it not delivered, with an error", answered, tested)
-		}
+		assert.True(t, !tested.Delivered && *tested.StatusCode == answered && tested.Error != nil,
+			"answered %d: %+v, want it not delivered, with an error", answered, tested)
 	}
 	receiver.Close()
 	tested = testedView{}
 	s.post(t, destinationsPath+"/crm/test", "").into(t, 200, &tested)
-	if tested.Delivered || tested.StatusCode != nil || tested.Error == nil ||
-		strings.Contains(*tested.Error, receiver.URL) {
-		t.Errorf("no receiver: %+v, want no status, and an error without the address", tested)
-	}
+	assert.True(t, !tested.Delivered && tested.StatusCode == nil && tested.Error != nil &&
+		!strings.Contains(*tested.Error, receiver.URL),
+		"no receiver: %+v, want no status, and an error without the address", tested)
 
 	s.same(t, before, created.ID, untouched)
-	if n := writes.appends.Load(); n > 0 {
-		t.Errorf("the tests wrote to the event store %d times", n)
-	}
+	n := writes.appends.Load()
+	assert.True(t, n <= 0, "the tests wrote to the event store %d times", n)
 	page := into[page[any]](t, 200, s.get(t, destinationsPath+"/crm/deliveries"))
 	assert.Equal(t, page.Total, 0, "deliveries, want none of a test")
 }
@@ -314,10 +294,9 @@ func (s *server) same(t *testing.T, events []string, id string, want destination
 	if after := s.EventTypes(t, "destination-"+id); len(after) != len(events) {
 		t.Errorf("the destination got %v", after[len(events):])
 	}
-	if now := s.read(t, id); now.Status != want.Status || now.ConsecutiveFailures != want.ConsecutiveFailures ||
-		now.LastFailureAt != nil {
-		t.Errorf("its health changed: %+v", now)
-	}
+	now := s.read(t, id)
+	assert.True(t, now.Status == want.Status && now.ConsecutiveFailures == want.ConsecutiveFailures &&
+		now.LastFailureAt == nil, "its health changed: %+v", now)
 }
 
 func TestTestsAndValidationsShareOneLimit(t *testing.T) {

@@ -221,15 +221,12 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 			got := s.do(t, fill(in, append(known, "{ref}", ref)...))
 			// Sources have no owner.
 			want := s.do(t, fill(in, "{ref}", unknown, "{subRef}", uuid.NewString(), "{source}", feed.source))
-			if got.status != http.StatusNotFound || got.body != want.body || want.status != got.status {
-				t.Errorf("%s %s: %d %s\nof a missing one: %d %s", in.method, in.path, got.status, got.body,
-					want.status, want.body)
-			}
+			assert.True(t, got.status == http.StatusNotFound && got.body == want.body && want.status == got.status,
+				"%s %s: %d %s\nof a missing one: %d %s", in.method, in.path, got.status, got.body, want.status, want.body)
 		}
 	}
-	if after := written(); !slices.Equal(before, after) {
-		t.Errorf("another organization wrote: %v became %v", before, after)
-	}
+	after := written()
+	assert.True(t, slices.Equal(before, after), "another organization wrote: %v became %v", before, after)
 	page := into[page[any]](t, 200, s.as(mine).get(t, destinationsPath))
 	assert.Equal(t, page.Total, 0, "another organization sees … destinations")
 }

@@ -185,9 +185,8 @@ func TestSettingsReachEveryAnswer(t *testing.T) {
 			given = "another"
 			alone[d.Name] = given
 		} else {
-			if cleared := ask("PUT", path, 200, plain); cmp.Equal(given, place(cleared)[d.Name]) {
-				t.Errorf("%s is not cleared by PUT", d.Name)
-			}
+			cleared := ask("PUT", path, 200, plain)
+			assert.True(t, !cmp.Equal(given, place(cleared)[d.Name]), "%s is not cleared by PUT", d.Name)
 			shows("replaced", ask("PUT", path, 200, whole))
 			ask("PUT", path, 200, plain)
 		}
@@ -264,9 +263,8 @@ func TestReasonOfWrite(t *testing.T) {
 	for sent, want := range map[string]string{"Umzug nach Z\xfcrich": "Umzug nach Zürich", "Zürich ✓": "Zürich ✓"} {
 		old := s.request(t, request{method: "DELETE", path: "/events/destinations/" + created.ID}, nil)
 		old.Header[wire.ReasonHeader] = []string{sent}
-		if got, err := wire.ReasonOf(old); got != want || err != nil {
-			t.Errorf("%q is read as %q, %v", sent, got, err)
-		}
+		got, err := wire.ReasonOf(old)
+		assert.True(t, got == want && err == nil, "%q is read as %q, %v", sent, got, err)
 	}
 	if _, err := wire.ReasonOf(twice); err == nil || !strings.Contains(err.Error(), "must be sent once") {
 		t.Errorf("two reasons: %v", err)

@@ -39,9 +39,8 @@ func TestTypeScriptTypesCompile(t *testing.T) {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), name, args...)
 		command.Dir = dir
-		if said, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%s %q: %v\n%.4000s", name, args, err, said)
-		}
+		said, err := command.CombinedOutput()
+		must.True(t, err == nil, "%s %q: %v\n%.4000s", name, args, err, said)
 	}
 	for name, document := range map[string]func() ([]byte, error){"public": httpapi.OpenAPI, "admin": adminapi.OpenAPI} {
 		content := must.Get(document())(t)

@@ -6,6 +6,7 @@ import (
 	"testing/fstest"
 
 	"carillon/cmd/internal/openapi"
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestRequiredAllListsProperties(t *testing.T) {
@@ -13,7 +14,5 @@ func TestRequiredAllListsProperties(t *testing.T) {
 	got, err := openapi.Assemble(fstest.MapFS{"openapi/base.yaml": {Data: []byte(
 		"x-shared: &shared {b: 1}\nschema: {required: all, properties: {a: 2, <<: *shared}}\n")}})
 	want := `{"schema":{"required":["a","b"],"properties":{"a":2,"b":1}}}`
-	if strings.TrimSpace(string(got)) != want || err != nil {
-		t.Errorf("%s %v, want %s", got, err, want)
-	}
+	assert.True(t, strings.TrimSpace(string(got)) == want && err == nil, "%s %v, want %s", got, err, want)
 }

@@ -91,9 +91,8 @@ func use(t *testing.T, url string) error {
 func TestPlainOnLoopback(t *testing.T) {
 	t.Parallel()
 	url := run(t, storenode.Settings{Addr: "127.0.0.1:0"})
-	if !strings.HasPrefix(url, "esdb://127.0.0.1:") || !strings.HasSuffix(url, "?tls=false") {
-		t.Errorf("connection string %s", url)
-	}
+	assert.True(t, strings.HasPrefix(url, "esdb://127.0.0.1:") && strings.HasSuffix(url, "?tls=false"),
+		"connection string %s", url)
 	must.OK(t, use(t, url))
 }
 
@@ -127,13 +126,11 @@ func TestReadOnlyNode(t *testing.T) {
 	if err := use(t, url); err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("written to: %v", err)
 	}
-	if during := files(); !slices.Equal(during, before) {
-		t.Errorf("before: %v, while it ran: %v", before, during)
-	}
+	during := files()
+	assert.True(t, slices.Equal(during, before), "before: %v, while it ran: %v", before, during)
 	stop()
-	if after := files(); !slices.Equal(after, before) {
-		t.Errorf("before: %v, after: %v", before, after)
-	}
+	after := files()
+	assert.True(t, slices.Equal(after, before), "before: %v, after: %v", before, after)
 }
 
 func TestTLSAndPassword(t *testing.T) {
@@ -149,9 +146,8 @@ func TestTLSAndPassword(t *testing.T) {
 		PasswordFile: password,
 	})
 	host := must.Get(os.Hostname())(t)
-	if !strings.HasPrefix(said, "esdb://admin:PASSWORD@"+host+":") || strings.Contains(said, "sesame") {
-		t.Fatalf("connection string %s", said)
-	}
+	must.True(t, strings.HasPrefix(said, "esdb://admin:PASSWORD@"+host+":") && !strings.Contains(said, "sesame"),
+		"connection string %s", said)
 	said = strings.Replace(said, "@"+host, "@127.0.0.1", 1) + "&tlsCaFile=" + cert
 	must.OK(t, use(t, strings.Replace(said, "PASSWORD", "sesame%20seeds", 1)))
 	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil ||
@@ -183,13 +179,10 @@ func TestCertificateThatClientsRefuse(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			settings := storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key}
-			if err := storenode.Run(ctx, t.TempDir(), settings, io.Discard,
-				slog.New(slog.NewTextHandler(&log, nil))); err != nil && !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
-			if !strings.Contains(log.String(), said) || !strings.HasSuffix(log.String(), "msg=\"event store stopped\"\n") {
-				t.Errorf("log: %s", log.String())
-			}
+			err := storenode.Run(ctx, t.TempDir(), settings, io.Discard, slog.New(slog.NewTextHandler(&log, nil)))
+			must.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
+			assert.True(t, strings.Contains(log.String(), said) &&
+				strings.HasSuffix(log.String(), "msg=\"event store stopped\"\n"), "log: %s", log.String())
 		})
 	}
 }
@@ -241,9 +234,7 @@ func TestUnsafeSettingsAreRefused(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			err := storenode.Run(t.Context(), dir, c.settings, io.Discard, silent)
-			if err == nil {
-				t.Fatal("it ran")
-			}
+			must.True(t, err != nil, "it ran")
 			for _, want := range c.names {
 				assert.Equal(t, strings.Contains(err.Error(), want), true, "error %q does not name %s", err, want)
 			}

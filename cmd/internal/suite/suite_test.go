@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestFixture_startsOnceAndEndsLast(t *testing.T) {
@@ -26,9 +28,8 @@ func TestFixture_startsOnceAndEndsLast(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	if !o.end() || strings.Join(log, " ") != "started second first" || out.Len() > 0 {
-		t.Errorf("%v, %s", log, out.String())
-	}
+	assert.True(t, o.end() && strings.Join(log, " ") == "started second first" && out.Len() <= 0,
+		"%v, %s", log, out.String())
 }
 
 func TestFixture_failsEveryTestIfItDoesNotStart(t *testing.T) {
@@ -47,9 +48,7 @@ func TestFixture_failsEveryTestIfItDoesNotStart(t *testing.T) {
 			t.Error("a test goes on without its fixture")
 		}
 	}
-	if o.end() || out.String() != "fixture: no server\n" {
-		t.Errorf("%q", out.String())
-	}
+	assert.True(t, !o.end() && out.String() == "fixture: no server\n", "%q", out.String())
 }
 
 func TestFixture_failsTheBinaryLater(t *testing.T) {
@@ -60,7 +59,5 @@ func TestFixture_failsTheBinaryLater(t *testing.T) {
 		tb.Cleanup(func() { tb.Error("a part stopped") })
 		return 0
 	})(t)
-	if o.end() || !strings.Contains(out.String(), "a part stopped") {
-		t.Errorf("%q", out.String())
-	}
+	assert.True(t, !o.end() && strings.Contains(out.String(), "a part stopped"), "%q", out.String())
 }

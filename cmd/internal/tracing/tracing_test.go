@@ -55,9 +55,7 @@ func TestSwitchedOn(t *testing.T) {
 				t.Setenv(variable, c.set[variable])
 			}
 			on, err := switchedOn()
-			if on != c.on || (err != nil) != c.err {
-				t.Errorf("on = %v, %v", on, err)
-			}
+			assert.True(t, on == c.on && (err != nil) == c.err, "on = %v, %v", on, err)
 		})
 	}
 }
@@ -79,9 +77,8 @@ func TestTracingHidesSecrets(t *testing.T) {
 			otel.Handle(err)
 		}
 		tracing.Close()
-		if !strings.Contains(logged.String(), "traces not exported") || strings.Contains(logged.String(), secret) {
-			t.Errorf("%s: %s", endpoint, logged.String())
-		}
+		assert.True(t, strings.Contains(logged.String(), "traces not exported") && !strings.Contains(logged.String(), secret),
+			"%s: %s", endpoint, logged.String())
 	}
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT":       "https://ho st/" + secret,
@@ -90,9 +87,8 @@ func TestTracingHidesSecrets(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 		_, err := Open(t.Context(), "test", slog.New(slog.DiscardHandler))
-		if err == nil || strings.Contains(err.Error(), secret) || !strings.HasPrefix(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && !strings.Contains(err.Error(), secret) && strings.HasPrefix(err.Error(), name),
+			"%s: %v", name, err)
 		t.Setenv(name, "")
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	}
@@ -140,9 +136,8 @@ func TestStoreMarksSampledAppends(t *testing.T) {
 	assert.Is(t, err, backend.err, "err")
 	recorded := eventstore.Recorded{Metadata: backend.last[0].Metadata}
 	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
-	if err != nil || metadata.Actor != "me" || recorded.Trace() != sampled {
-		t.Errorf("metadata = %s, %v", recorded.Metadata, err)
-	}
+	assert.True(t, err == nil && metadata.Actor == "me" && recorded.Trace() == sampled,
+		"metadata = %s, %v", recorded.Metadata, err)
 	if string(proposed[0].Metadata) != `{"actor":"me","schemaVersion":1}` {
 		t.Errorf("the caller's event became %s", proposed[0].Metadata)
 	}

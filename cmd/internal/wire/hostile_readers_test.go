@@ -73,9 +73,8 @@ func TestHostileCallerThatDoesNotRead(t *testing.T) {
 						}
 					}
 				}()
-				if took := <-ended; took > tt.ended {
-					t.Errorf("the handler was held for %s", took)
-				}
+				took := <-ended
+				assert.True(t, took <= tt.ended, "the handler was held for %s", took)
 				assert.Equal(t, <-read >= size, tt.whole, "bytes arrived, want all of %d", size)
 				_ = here.Close()
 				_ = server.Close()
@@ -132,12 +131,9 @@ func TestHostileListIsNeverWhole(t *testing.T) {
 	answer, _ := streamed(t, 10_000, nil)
 	want := `{"success":true,"data":[` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 1000)+`",`, 10_000),
 		",") + "]}"
-	if answer.Code != 200 || answer.Body.String() != want {
-		t.Errorf("answered %d with %d bytes, want %d", answer.Code, answer.Body.Len(), len(want))
-	}
-	if answer.most > 18<<10 {
-		t.Errorf("%d bytes at once", answer.most)
-	}
+	assert.True(t, answer.Code == 200 && answer.Body.String() == want,
+		"answered %d with %d bytes, want %d", answer.Code, answer.Body.Len(), len(want))
+	assert.True(t, answer.most <= 18<<10, "%d bytes at once", answer.most)
 	if answer, _ := streamed(t, 0, nil); answer.Body.String() != `{"success":true,"data":[]}` {
 		t.Errorf("no elements: %s", answer.Body)
 	}

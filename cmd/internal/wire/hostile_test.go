@@ -60,9 +60,7 @@ func TestHostileAddressesClearNoLimit(t *testing.T) {
 	}
 	for i := range 25_000 { // more than there is room for
 		other := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		if !limiter.Take(other, now) {
-			t.Fatal("another address is refused")
-		}
+		must.True(t, limiter.Take(other, now), "another address is refused")
 		if i%1000 == 0 && limiter.Take(guesser, now) {
 			t.Fatalf("after %d others it is let off", i)
 		}

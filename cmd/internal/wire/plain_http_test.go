@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // A proxy that says that a part of the way was plain is believed, trusted or not.
@@ -42,8 +44,6 @@ func TestRequireTLSForwardedProto(t *testing.T) {
 		w := httptest.NewRecorder()
 		RequireTLS(trusted, func(*http.Request) Surface { return Events })(
 			http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
-		if w.Code != tt.want {
-			t.Errorf("%s: %d, want %d", name, w.Code, tt.want)
-		}
+		assert.True(t, w.Code == tt.want, "%s: %d, want %d", name, w.Code, tt.want)
 	}
 }

@@ -41,9 +41,8 @@ func serve(
 	r.Post("/things/{id}", surface.Handle(handler))
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/things/7", strings.NewReader("{}")))
-	if want := fmt.Sprint(method, " /things/{id} ", w.Code); len(observed) != 1 || observed[0] != want {
-		t.Errorf("observed %q, want %q", observed, want)
-	}
+	want := fmt.Sprint(method, " /things/{id} ", w.Code)
+	assert.True(t, len(observed) == 1 && observed[0] == want, "observed %q, want %q", observed, want)
 	return w, logged.String()
 }
 
@@ -102,10 +101,8 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 			if code == nothing { // on this surface it is as if it were not there
 				status, code, message = 404, "NOT_FOUND", "not found"
 			}
-			if w.Code != status || !strings.Contains(body, `"code":"`+code+`"`) || !strings.Contains(body, message) ||
-				!strings.HasPrefix(body, `{"success":false,`) {
-				t.Errorf("%s: %d %s, want %d %s %s", name, w.Code, body, status, code, message)
-			}
+			assert.True(t, w.Code == status && strings.Contains(body, `"code":"`+code+`"`) && strings.Contains(body, message) &&
+				strings.HasPrefix(body, `{"success":false,`), "%s: %d %s, want %d %s %s", name, w.Code, body, status, code, message)
 			assert.Equal(t, strings.Contains(body, "hunter2"), false, "%s: the cause is shown: %s", name, body)
 			if details := strings.Contains(body, `"details":{"field":"`) &&
 				!strings.Contains(body, `""`); details != (surface == wire.Feeds && code == "BAD_REQUEST") {
@@ -118,9 +115,8 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 			case 500:
 				level = "level=ERROR"
 			}
-			if !strings.Contains(log, level) || strings.Contains(log, "error=") != (status >= 500) {
-				t.Errorf("%s: log %s, want %s", name, log, level)
-			}
+			assert.True(t, strings.Contains(log, level) && strings.Contains(log, "error=") == (status >= 500),
+				"%s: log %s, want %s", name, log, level)
 		}
 	}
 }
@@ -138,17 +134,14 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 func TestPanicIsAnsweredAndLogged(t *testing.T) {
 	t.Parallel()
 	w, log := serve(t, wire.Events, http.MethodGet, func(*http.Request) (wire.Reply, error) { panic("hunter2") })
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"INTERNAL_ERROR"`) ||
-		strings.Contains(w.Body.String(), "hunter2") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	if !strings.Contains(log, "panic in request") || strings.Contains(log, "hunter2") {
-		t.Errorf("the log lacks the panic or has its value: %s", log)
-	}
+	assert.True(t, w.Code == http.StatusInternalServerError &&
+		strings.Contains(w.Body.String(), `"code":"INTERNAL_ERROR"`) && !strings.Contains(w.Body.String(), "hunter2"),
+		"%d %s", w.Code, w.Body)
+	assert.True(t, strings.Contains(log, "panic in request") && !strings.Contains(log, "hunter2"),
+		"the log lacks the panic or has its value: %s", log)
 	defer func() {
-		if thrown, ok := recover().(error); !ok || !errors.Is(thrown, http.ErrAbortHandler) {
-			t.Errorf("the server's own panic was kept from it")
-		}
+		thrown, ok := recover().(error)
+		assert.True(t, ok && errors.Is(thrown, http.ErrAbortHandler), "the server's own panic was kept from it")
 	}()
 	serve(t, wire.Events, http.MethodGet, func(*http.Request) (wire.Reply, error) { panic(http.ErrAbortHandler) })
 }
@@ -164,9 +157,7 @@ func TestReplies(t *testing.T) {
 		`{"success":true,"data":{"items":[],"total":5,"pagination":{"limit":2,"offset":5,"hasMore":false}}}`:   wire.OK(last),
 	} {
 		w, log := serve(t, wire.Feeds, http.MethodGet, func(*http.Request) (wire.Reply, error) { return reply, nil })
-		if w.Body.String() != want || w.Code != http.StatusOK {
-			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
-		}
+		assert.True(t, w.Body.String() == want && w.Code == http.StatusOK, "%d %s, want %s", w.Code, w.Body, want)
 		assert.Equal(t, log, "", "a successful read is logged above debug level")
 	}
 	w, _ := serve(t, wire.Feeds, http.MethodGet, func(*http.Request) (wire.Reply, error) {

@@ -188,9 +188,8 @@ func TestCertificateCascade_shredsEndedKey(t *testing.T) {
 		clientcertificate.Event(clientcertificate.Set{Certificate: first}),
 		clientcertificate.Event(clientcertificate.Replaced{Certificate: second, Of: first.ID}))
 	r.Then()
-	if !slices.Contains(held.shredded, first.ID) || slices.Contains(held.shredded, second.ID) {
-		t.Errorf("shredded: %v", held.shredded)
-	}
+	assert.True(t, slices.Contains(held.shredded, first.ID) && !slices.Contains(held.shredded, second.ID),
+		"shredded: %v", held.shredded)
 	processtest.Given(r.Rule, clientcertificate.Aggregate, alice,
 		clientcertificate.Event(clientcertificate.Removed{ID: second.ID}))
 	r.Then()
@@ -217,8 +216,6 @@ func TestCertificateCascade_organizationDeleted(t *testing.T) {
 	processtest.Given(r.Rule, clientcertificate.Aggregate, gone,
 		clientcertificate.Event(clientcertificate.Set{Certificate: late}))
 	r.Then(removed)
-	if !slices.Contains(held.shredded, ours.ID) || !slices.Contains(held.shredded, late.ID) ||
-		slices.Contains(held.shredded, theirs.ID) {
-		t.Errorf("shredded: %v", held.shredded)
-	}
+	assert.True(t, slices.Contains(held.shredded, ours.ID) && slices.Contains(held.shredded, late.ID) &&
+		!slices.Contains(held.shredded, theirs.ID), "shredded: %v", held.shredded)
 }

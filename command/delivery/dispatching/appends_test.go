@@ -94,21 +94,18 @@ func TestAppends_floodDelaysOnlyItself(t *testing.T) {
 		for i := range flood {
 			flood[i] = h.take(t, alice, 1)
 		}
-		if !h.has(flood[concurrentAppends-1]) || h.has(flood[concurrentAppends]) {
-			t.Fatalf("not %d are on their way", concurrentAppends)
-		}
+		must.True(t, h.has(flood[concurrentAppends-1]) && !h.has(flood[concurrentAppends]),
+			"not %d are on their way", concurrentAppends)
 		first, second := h.take(t, bob, 1), h.take(t, bob, 1)
-		if !h.has(first) || h.has(second) {
-			t.Error("one of an organization that has none on its way begins at once, the others wait for their turn")
-		}
+		assert.True(t, h.has(first) && !h.has(second),
+			"one of an organization that has none on its way begins at once, the others wait for their turn")
 		h.end(first, nil)
 		assert.Equal(t, h.has(second), true, "it has none on its way again")
 		for range 10 {
 			h.end(h.oldest(), nil)
 		}
-		if len(h.begun) != concurrentAppends+2+9 || h.running != concurrentAppends {
-			t.Errorf("%d were begun, %d are on their way", len(h.begun), h.running)
-		}
+		assert.True(t, len(h.begun) == concurrentAppends+2+9 && h.running == concurrentAppends,
+			"%d were begun, %d are on their way", len(h.begun), h.running)
 	})
 }
 
@@ -125,10 +122,9 @@ func TestAppends_floodsShareEqually(t *testing.T) {
 		for range 2 * concurrentAppends {
 			h.end(h.oldest(), nil)
 		}
-		if of := h.of[alice].running; of < concurrentAppends/2-1 || of > concurrentAppends/2+1 ||
-			h.running != concurrentAppends {
-			t.Errorf("%d of %d are of one", of, h.running)
-		}
+		of := h.of[alice].running
+		assert.True(t, of >= concurrentAppends/2-1 && of <= concurrentAppends/2+1 && h.running == concurrentAppends,
+			"%d of %d are of one", of, h.running)
 	})
 }
 
@@ -155,12 +151,9 @@ func TestAppends_boundOutstanding(t *testing.T) {
 		}()
 		synctest.Wait()
 		n := len(flood)
-		if n < 15 || n > 17 {
-			t.Fatalf("%d megabytes are outstanding", n)
-		}
-		if !flood[0].fresh || flood[n-1].fresh || flood[n-1].published.Data != nil {
-			t.Error("fan-outs far from their turn don't wait with their data")
-		}
+		must.True(t, n >= 15 && n <= 17, "%d megabytes are outstanding", n)
+		assert.True(t, flood[0].fresh && !flood[n-1].fresh && flood[n-1].published.Data == nil,
+			"fan-outs far from their turn don't wait with their data")
 		for _, f := range flood[:4] {
 			h.end(f, nil)
 		}
@@ -168,9 +161,8 @@ func TestAppends_boundOutstanding(t *testing.T) {
 		for _, f := range flood[4:] {
 			h.end(f, nil)
 		}
-		if h.bytes != 0 || len(h.left) != 0 || h.running != 0 || len(h.of) != 0 || h.Pending() != nil {
-			t.Errorf("%d bytes, %d, %d, %d left", h.bytes, len(h.left), h.running, len(h.of))
-		}
+		assert.True(t, h.bytes == 0 && len(h.left) == 0 && h.running == 0 && len(h.of) == 0 && h.Pending() == nil,
+			"%d bytes, %d, %d, %d left", h.bytes, len(h.left), h.running, len(h.of))
 	})
 }
 
@@ -178,14 +170,12 @@ func TestAppends_distantWaitWithoutData(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		const large = 5000 // deliveries, a megabyte
 		for i := range 9 {
-			if f := h.take(t, []uuid.UUID{alice, bob}[i%2], large); !f.fresh || f.published.Data == nil {
-				t.Error("there was room for its data")
-			}
+			f := h.take(t, []uuid.UUID{alice, bob}[i%2], large)
+			assert.True(t, f.fresh && f.published.Data != nil, "there was room for its data")
 		}
 		for _, of := range []uuid.UUID{alice, bob} {
-			if f := h.take(t, of, large); f.fresh || f.published.Data != nil {
-				t.Error("one of many waits with its data")
-			}
+			f := h.take(t, of, large)
+			assert.True(t, !f.fresh && f.published.Data == nil, "one of many waits with its data")
 		}
 		if f := h.take(t, uuid.New(), 1); !f.fresh || f.published.Data == nil {
 			t.Error("the only one of an organization waits without its data")
@@ -195,9 +185,7 @@ func TestAppends_distantWaitWithoutData(t *testing.T) {
 
 func TestAppends_barrierIncludesEarlierOnly(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
-		if h.Pending() != nil {
-			t.Error("something is outstanding from the beginning")
-		}
+		assert.True(t, h.Pending() == nil, "something is outstanding from the beginning")
 		first, second := h.take(t, alice, 1), h.take(t, bob, 1)
 		waits, again := h.Pending(), h.Pending()
 		later := h.take(t, alice, 1)
@@ -209,9 +197,7 @@ func TestAppends_barrierIncludesEarlierOnly(t *testing.T) {
 		assert.Equal(t, len(done), 0, "it did not wait for the first")
 		h.take(t, alice, 1)
 		h.end(first, nil)
-		if len(done) != 2 || <-done != nil || <-done != nil {
-			t.Error("it waits for later fan-outs")
-		}
+		assert.True(t, len(done) == 2 && <-done == nil && <-done == nil, "it waits for later fan-outs")
 	})
 }
 
@@ -241,9 +227,8 @@ func TestAppends_noneAfterEnd(t *testing.T) {
 		synctest.Wait()
 		waits := h.Pending()
 		h.End()
-		if h.running != 0 || len(h.begun) != concurrentAppends {
-			t.Errorf("%d go on, %d were begun", h.running, len(h.begun))
-		}
+		assert.True(t, h.running == 0 && len(h.begun) == concurrentAppends,
+			"%d go on, %d were begun", h.running, len(h.begun))
 		assert.Is(t, waits(t.Context()), errEnded, "waiting caller")
 		assert.Is(t, h.add(t.Context(), &fanOut{}), errEnded, "next caller")
 		if h.Err() != nil {

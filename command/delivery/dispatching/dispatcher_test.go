@@ -65,9 +65,8 @@ func TestDispatcher_newestInWindowSupersedes(t *testing.T) {
 			FeedType: storm.FeedType,
 			FeedID:   storm.FeedID,
 		}
-		if err != nil || !is || scheduled.Event != summary || scheduled.Publication != first {
-			t.Errorf("dispatched %+v, %v", event, err)
-		}
+		assert.True(t, err == nil && is && scheduled.Event == summary && scheduled.Publication == first,
+			"dispatched %+v, %v", event, err)
 	}
 	_, again := r.published()
 	r.Then(again, delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))+" delivery.superseded.v1")
@@ -97,12 +96,10 @@ func TestDispatchers_oneSends(t *testing.T) {
 	for _, handoff := range []sending.Handoff{theirs, mine} {
 		must.OK(t, New(r.Store, handoff).React(t.Context(), batch))
 	}
-	if len(theirs.taken) != 1 || theirs.taken[0].ID != dispatch.DeliveryID(id, hook) || len(theirs.withdrew) > 0 {
-		t.Errorf("the first sends %+v, and withdraws %+v", theirs.taken, theirs.withdrew)
-	}
-	if len(mine.taken) != 0 || len(mine.withdrew) != 1 {
-		t.Errorf("the second sends %+v, and withdraws %+v", mine.taken, mine.withdrew)
-	}
+	assert.True(t, len(theirs.taken) == 1 && theirs.taken[0].ID == dispatch.DeliveryID(id, hook) &&
+		len(theirs.withdrew) == 0, "the first sends %+v, and withdraws %+v", theirs.taken, theirs.withdrew)
+	assert.True(t, len(mine.taken) == 0 && len(mine.withdrew) == 1,
+		"the second sends %+v, and withdraws %+v", mine.taken, mine.withdrew)
 }
 
 // An event published before the dispatcher began may have been delivered already: it is left to be claimed.
@@ -192,9 +189,8 @@ func TestDispatcher_supersedesAfterDispatch(t *testing.T) {
 			order = append(order, event.Type)
 		}
 	}
-	if want := []string{"dispatch.deliveries-scheduled.v1", "delivery.superseded.v1"}; !slices.Equal(order, want) {
-		t.Errorf("recorded %v", order)
-	}
+	want := []string{"dispatch.deliveries-scheduled.v1", "delivery.superseded.v1"}
+	assert.True(t, slices.Equal(order, want), "recorded %v", order)
 }
 
 // BenchmarkTracingOff measures what dispatching an event costs more for a tracing that is off.
@@ -202,8 +198,7 @@ func BenchmarkTracingOff(b *testing.B) {
 	dispatcher, f := &Dispatcher{}, &fanOut{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, end := dispatcher.traceDispatch(b.Context(), f); end != nil {
-			b.Fatal("a span was begun")
-		}
+		_, end := dispatcher.traceDispatch(b.Context(), f)
+		must.True(b, end == nil, "a span was begun")
 	}
 }

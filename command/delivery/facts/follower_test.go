@@ -110,9 +110,7 @@ func TestFollower_heldBack(t *testing.T) {
 	hook := makeDestination(t, store)
 	f := follower(held{store, make(chan struct{}), make(chan struct{}, 1)}, plain{})
 	held, ok := f.Store.(held)
-	if !ok {
-		t.Fatal("no store that holds back")
-	}
+	must.True(t, ok, "no store that holds back")
 	heard := make(signals, 10)
 	f.Listener = heard
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,9 +148,8 @@ func TestCacheForgetsWhatChanged(t *testing.T) {
 	r := newCache(func(context.Context, uuid.UUID) (int, error) { reads++; return reads, nil }, nil)
 	get := func(want int) {
 		t.Helper()
-		if got, err := r.get(t.Context(), id); got != want || err != nil {
-			t.Errorf("%d (%v), want %d", got, err, want)
-		}
+		got, err := r.get(t.Context(), id)
+		assert.True(t, got == want && err == nil, "%d (%v), want %d", got, err, want)
 	}
 	get(1)
 	get(2) // not followed
@@ -193,13 +190,11 @@ func TestTarget_secrets(t *testing.T) {
 		{Sealed: signingSecret, ExpiresAt: now},
 	}}
 	to, err := OpenTarget(t.Context(), plain{}, sealed, now)
-	if err != nil || len(to.secrets) != 2 || !to.until.Equal(now.Add(time.Hour)) {
-		t.Errorf("%d secrets until %s (%v), want 2 for an hour", len(to.secrets), to.until, err)
-	}
-	if to, err = OpenTarget(t.Context(), damaged{opens: new(bool)}, sealed, now); err != nil ||
-		len(to.secrets) != 1 || !to.until.Equal(now.Add(mendPause)) {
-		t.Errorf("%d secrets until %s (%v), want 1 for a minute", len(to.secrets), to.until, err)
-	}
+	assert.True(t, err == nil && len(to.secrets) == 2 && to.until.Equal(now.Add(time.Hour)),
+		"%d secrets until %s (%v), want 2 for an hour", len(to.secrets), to.until, err)
+	to, err = OpenTarget(t.Context(), damaged{opens: new(bool)}, sealed, now)
+	assert.True(t, err == nil && len(to.secrets) == 1 && to.until.Equal(now.Add(mendPause)),
+		"%d secrets until %s (%v), want 1 for a minute", len(to.secrets), to.until, err)
 }
 
 // damaged can't open each second secret.
@@ -229,10 +224,9 @@ func TestFollowerKnowsLimits(t *testing.T) {
 	f.readStanding(t.Context())
 	limits := func(wantRevised, wantDeleted, wantFreed float64) {
 		t.Helper()
-		if r, d, n := f.Limit(revised), f.Limit(deleted), f.Limit(freed); !f.Ready() ||
-			r != wantRevised || d != wantDeleted || n != wantFreed {
-			t.Errorf("limits %g, %g, %g; want %g, %g, %g", r, d, n, wantRevised, wantDeleted, wantFreed)
-		}
+		r, d, n := f.Limit(revised), f.Limit(deleted), f.Limit(freed)
+		assert.True(t, f.Ready() && r == wantRevised && d == wantDeleted && n == wantFreed,
+			"limits %g, %g, %g; want %g, %g, %g", r, d, n, wantRevised, wantDeleted, wantFreed)
 	}
 	limits(5, 6, 7)
 	f.init()

@@ -144,9 +144,7 @@ func (p *process) follows() bool {
 func (s *shop) eventually(what string, holds func() bool) {
 	s.Helper()
 	for until := time.Now().Add(30 * time.Second); !holds(); {
-		if time.Now().After(until) {
-			s.Fatalf("never happened: %s", what)
-		}
+		must.True(s, !time.Now().After(until), "never happened: %s", what)
 		select {
 		case <-s.Context().Done():
 		case <-time.After(5 * time.Millisecond):
@@ -172,9 +170,8 @@ func (p *process) send(organization uuid.UUID) webhook.Result {
 
 func (p *process) sends(organization uuid.UUID) {
 	p.Helper()
-	if result := p.send(organization); !result.OK() {
-		p.Errorf("sent with %+v", result)
-	}
+	result := p.send(organization)
+	assert.True(p, result.OK(), "sent with %+v", result)
 }
 
 func asking(*mtlstest.Authority) *tls.Config {
@@ -327,9 +324,8 @@ func TestHostileLossOfAKey(t *testing.T) {
 				return set
 			}
 			first := set()
-			if again := set(); again.Revision != first.Revision || again.Created {
-				t.Error("set again, it is another one")
-			}
+			again := set()
+			assert.True(t, again.Revision == first.Revision && !again.Created, "set again, it is another one")
 			s.set(theirs, "theirs")
 			must.OK(t, lose(s, first.Value.Certificate))
 			s.commands.Vault, _ = sealing.NewVault(s.keys, make([]byte, 32)) // of a process that has it not in memory
@@ -369,14 +365,9 @@ func TestHostileNumberOfCertificates(t *testing.T) {
 		next()
 	}
 	latest := next()
-	if c.values.Len() != maxCached || !first.retired.Load() || latest.retired.Load() {
-		t.Errorf("%d kept", c.values.Len())
-	}
+	assert.True(t, c.values.Len() == maxCached && first.retired.Load() && !latest.retired.Load(),
+		"%d kept", c.values.Len())
 	c.follow(false)
-	if !latest.retired.Load() || c.values.Len() > 0 {
-		t.Error("at the end something is kept")
-	}
-	if !next().retired.Load() || c.values.Len() > 0 {
-		t.Error("while nothing is followed, something is kept")
-	}
+	assert.True(t, latest.retired.Load() && c.values.Len() <= 0, "at the end something is kept")
+	assert.True(t, next().retired.Load() && c.values.Len() <= 0, "while nothing is followed, something is kept")
 }

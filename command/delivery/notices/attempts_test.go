@@ -79,9 +79,8 @@ func TestNoticesFailingAfterEnabling(t *testing.T) {
 	failing := func(when string, want bool) {
 		t.Helper()
 		r.answersEvent(t, delivery.Outcome{FailureReason: delivery.FailureTimeout})
-		if _, got := r.dataAfter(t, r.reactTwice(t), hall)[catalog.DestinationFailing]; got != want {
-			t.Errorf("%s: a notice is made: %t, want %t", when, got, want)
-		}
+		_, got := r.dataAfter(t, r.reactTwice(t), hall)[catalog.DestinationFailing]
+		assert.True(t, got == want, "%s: a notice is made: %t, want %t", when, got, want)
 	}
 	disabled, enabled := destination.Event(destination.AutoDisabled{}), destination.Event(destination.Enabled{})
 	processtest.Given(r.Rule, destination.Aggregate, hook, disabled)
@@ -193,10 +192,9 @@ func TestNoticesNameEventAndAnswer(t *testing.T) {
 	got := r.dataAfter(t, before, hall)
 	assert.Same(t, got[catalog.DestinationAutoDisabled], disabled)
 	assert.Same(t, got[catalog.DeliveryExhausted], exhausted)
-	if failing := got[catalog.DestinationFailing]; failing.Failures != 1 || failing.Event.Type == "" ||
-		failing.LastAnswer.Status != 503 || failing.Where != here(destinationPath) {
-		t.Errorf("failing: %+v", failing)
-	}
+	failing := got[catalog.DestinationFailing]
+	assert.True(t, failing.Failures == 1 && failing.Event.Type != "" && failing.LastAnswer.Status == 503 &&
+		failing.Where == here(destinationPath), "failing: %+v", failing)
 	disabled.Organization = alice
 	disabled.Where = notices.Place{Console: "/console/organizations/" + alice.String() + destinationPath}
 	assert.Same(t, r.dataAfter(t, before, desk)[catalog.DestinationAutoDisabled], disabled)
@@ -204,9 +202,8 @@ func TestNoticesNameEventAndAnswer(t *testing.T) {
 	r.answersEvent(t, delivery.Outcome{ResponseStatus: 204})
 	r.reactTwice(t)
 	recovered := r.dataAfter(t, before, hall)[catalog.DestinationRecovered]
-	if recovered.Event == nil || *recovered.LastAnswer != (notices.LastAnswer{Status: 204}) {
-		t.Errorf("recovered: %+v", recovered)
-	}
+	assert.True(t, recovered.Event != nil && *recovered.LastAnswer == (notices.LastAnswer{Status: 204}),
+		"recovered: %+v", recovered)
 }
 
 // A notice that an earlier version published before it was killed gets its delivery.

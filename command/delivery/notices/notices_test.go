@@ -94,9 +94,8 @@ func (r rule) noticesAfter(t *testing.T, before eventstore.Position) (kinds []st
 		if recorded.Category() == publication.Aggregate.Category {
 			event, err := publication.Events.Decode(&recorded)
 			p, is := event.(publication.Published)
-			if err != nil || !is || p.Organization != hall || !catalog.IsNotice(p.Type) {
-				t.Fatalf("%+v (%v), want a notice for the destination alone", event, err)
-			}
+			must.True(t, err == nil && is && p.Organization == hall && catalog.IsNotice(p.Type),
+				"%+v (%v), want a notice for the destination alone", event, err)
 			data = notices.Data{}
 			must.OK(t, json.Unmarshal(p.Data, &data))
 			r.isWhole(t, &recorded, p, data)
@@ -105,11 +104,10 @@ func (r rule) noticesAfter(t *testing.T, before eventstore.Position) (kinds []st
 		}
 		event, err := dispatch.Events.Decode(&recorded)
 		e, is := event.(dispatch.DeliveriesScheduled)
-		if err != nil || !is || len(e.Deliveries) != 1 || e.Deliveries[0].Destination != hall ||
-			e.Deliveries[0].Organization != alice || data.Destination != hook || e.At.IsZero() ||
-			e.Publication != made.StreamID() || !bytes.Equal(recorded.Metadata, made.Metadata) {
-			t.Fatalf("%+v (%v), want a delivery to the address about the other", event, err)
-		}
+		must.True(t, err == nil && is && len(e.Deliveries) == 1 && e.Deliveries[0].Destination == hall &&
+			e.Deliveries[0].Organization == alice && data.Destination == hook && !e.At.IsZero() &&
+			e.Publication == made.StreamID() && bytes.Equal(recorded.Metadata, made.Metadata),
+			"%+v (%v), want a delivery to the address about the other", event, err)
 		text := e.Event.Type
 		if data.Count > 1 {
 			text += " " + string(rune('0'+data.Count))
@@ -131,11 +129,9 @@ func (r rule) isWhole(t *testing.T, recorded *eventstore.Recorded, p publication
 	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
 	all := r.Events(eventstore.Start, eventstore.Filter{})
 	i := slices.IndexFunc(all, func(e eventstore.Recorded) bool { return e.ID == metadata.CausationID })
-	if err != nil || i < 0 || !p.Time.Equal(all[i].RecordedAt()) || metadata.Organization != alice ||
-		metadata.CorrelationID != recorded.StreamID() || metadata.Actor != autodisable.Name ||
-		p.Subject != hook.String() || !strings.HasPrefix(p.Source, "/") || data.Message == "" {
-		t.Errorf("%+v %+v, %+v (%v)", p, data, metadata, err)
-	}
+	assert.True(t, err == nil && i >= 0 && p.Time.Equal(all[i].RecordedAt()) && metadata.Organization == alice &&
+		metadata.CorrelationID == recorded.StreamID() && metadata.Actor == autodisable.Name && p.Subject == hook.String() &&
+		strings.HasPrefix(p.Source, "/") && data.Message != "", "%+v %+v, %+v (%v)", p, data, metadata, err)
 	if p.Type == catalog.SecretExpiring && (len(data.Secrets) != 1 || data.ExpiresAt.IsZero()) ||
 		p.Type == catalog.SubscriptionDeactivated && data.Subscription != sub {
 		t.Errorf("%s: %+v", p.Type, data)
@@ -145,9 +141,8 @@ func (r rule) isWhole(t *testing.T, recorded *eventstore.Recorded, p publication
 func (r rule) expects(t *testing.T, want ...string) {
 	t.Helper()
 	assert.Same(t, r.notices(t), want)
-	if again := r.notices(t); len(again) > 0 {
-		t.Errorf("another time it made %v", again)
-	}
+	again := r.notices(t)
+	assert.True(t, len(again) == 0, "another time it made %v", again)
 }
 
 // Of one kind about one destination the first notice is sent at once, and the others of its minute are one that counts
@@ -258,9 +253,8 @@ func (r rule) toDesk(t *testing.T) (made []string) {
 		}
 		event, err := publication.Events.Decode(&recorded)
 		p, is := event.(publication.Published)
-		if err != nil || !is || p.Organization != desk {
-			t.Fatalf("%+v (%v), want an event that no organization sees", event, err)
-		}
+		must.True(t, err == nil && is && p.Organization == desk,
+			"%+v (%v), want an event that no organization sees", event, err)
 		var data notices.Data
 		must.OK(t, json.Unmarshal(p.Data, &data))
 		text := p.Type + " " + data.Reason

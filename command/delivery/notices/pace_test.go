@@ -28,13 +28,10 @@ func TestNoticesPacedBeforeRecording(t *testing.T) {
 			t.Fatalf("notice %d: %+v", i, s)
 		}
 	}
-	if recorded > 40 || waiting < 1999*4/5 {
-		t.Errorf("%d are recorded, the last one counts %d", recorded, waiting)
-	}
+	assert.True(t, recorded <= 40 && waiting >= 1999*4/5, "%d are recorded, the last one counts %d", recorded, waiting)
 	counted := 1 + waiting
 	next := at(noon.Add(noticeInterval + time.Second))
-	if !next.NotBefore.Equal(noon.Add(2*noticeInterval)) || next.Supersedes != uuid.Nil {
-		t.Errorf("of the next minute: %+v", next)
-	}
+	assert.True(t, next.NotBefore.Equal(noon.Add(2*noticeInterval)) && next.Supersedes == uuid.Nil,
+		"of the next minute: %+v", next)
 	assert.Equal(t, counted+waiting, 2001, "2001 happened, notices count")
 }

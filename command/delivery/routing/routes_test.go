@@ -163,9 +163,8 @@ func TestRoutes_subscriptionsMakeOneDelivery(t *testing.T) {
 	second := uuid.UUID{4, 9}
 	h.subscription(second, subscription.Created{Organization: alice, Destination: hook, Settings: all})
 	got := h.routes.Dispatch(uuid.New(), storm, noon)
-	if len(got) != 1 || !slices.Equal(got[0].Subscriptions, []uuid.UUID{sub, second}) {
-		t.Errorf("scheduled %+v, want one delivery of both subscriptions", got)
-	}
+	assert.True(t, len(got) == 1 && slices.Equal(got[0].Subscriptions, []uuid.UUID{sub, second}),
+		"scheduled %+v, want one delivery of both subscriptions", got)
 }
 
 func TestDebounce_keepsNewestUntilClose(t *testing.T) {
@@ -176,21 +175,15 @@ func TestDebounce_keepsNewestUntilClose(t *testing.T) {
 	first, second, third, elsewhere := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	closes := noon.Add(time.Minute)
 	a := h.routes.Dispatch(first, storm, noon)[0]
-	if !a.NotBefore.Equal(closes) || a.Supersedes != uuid.Nil {
-		t.Errorf("the first: %+v", a)
-	}
+	assert.True(t, a.NotBefore.Equal(closes) && a.Supersedes == uuid.Nil, "the first: %+v", a)
 	b := h.routes.Dispatch(second, storm, noon.Add(59*time.Second))[0]
-	if !b.NotBefore.Equal(closes) || b.Supersedes != dispatch.DeliveryID(first, hook) {
-		t.Errorf("the second: %+v", b)
-	}
+	assert.True(t, b.NotBefore.Equal(closes) && b.Supersedes == dispatch.DeliveryID(first, hook), "the second: %+v", b)
 	calm := storm
 	calm.Subject = "calm"
 	assert.Equal(t, h.routes.Dispatch(elsewhere, calm, noon.Add(59*time.Second))[0].Supersedes, uuid.Nil,
 		"another subject")
 	d := h.routes.Dispatch(third, storm, closes)[0]
-	if !d.NotBefore.Equal(closes.Add(time.Minute)) || d.Supersedes != uuid.Nil {
-		t.Errorf("after the window: %+v", d)
-	}
+	assert.True(t, d.NotBefore.Equal(closes.Add(time.Minute)) && d.Supersedes == uuid.Nil, "after the window: %+v", d)
 }
 
 // Events within one window are merged only if they are about the same subject of the same source and feed.
@@ -239,10 +232,8 @@ func TestDebounceLeavesEventsWithoutSubject(t *testing.T) {
 	bare := storm
 	bare.Subject = ""
 	for range 3 {
-		if got := h.routes.Dispatch(uuid.New(), bare, noon)[0]; got.Supersedes != uuid.Nil ||
-			!got.NotBefore.IsZero() {
-			t.Errorf("scheduled %+v, want no window", got)
-		}
+		got := h.routes.Dispatch(uuid.New(), bare, noon)[0]
+		assert.True(t, got.Supersedes == uuid.Nil && got.NotBefore.IsZero(), "scheduled %+v, want no window", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/storetest/assert"
 )
 
 // neighbour publishes 50 events a second to a destination that answers at once, retries and replays beside, and
@@ -59,9 +60,8 @@ func TestHangingLeaveOthers(t *testing.T) {
 			s.neighbour(1, from, to)
 			s.run(to + time.Second)
 			for _, kind := range []string{"fresh", "claimed", "backfill"} {
-				if was, is := alone.percentile(kind, 99), s.percentile(kind, 99); is > 2*was {
-					t.Errorf("p99 of %s: %s, alone %s", kind, is, was)
-				}
+				was, is := alone.percentile(kind, 99), s.percentile(kind, 99)
+				assert.True(t, is <= 2*was, "p99 of %s: %s, alone %s", kind, is, was)
 			}
 		})
 	}
@@ -76,9 +76,8 @@ func TestHangingForTheFirstTime(t *testing.T) {
 	s.crowd(1, 40, 100*time.Millisecond, time.Second, to, func(int) receiver { return hangs })
 	s.crowd(2, 600, 500*time.Millisecond, time.Second, to, func(int) receiver { return hangs })
 	s.run(to + time.Second)
-	if p99 := s.percentile("fresh", 99); p99 > 100*time.Millisecond {
-		t.Errorf("p99 %s", p99)
-	}
+	p99 := s.percentile("fresh", 99)
+	assert.True(t, p99 <= 100*time.Millisecond, "p99 %s", p99)
 }
 
 // Ten overloaded destinations delay no retries of others.
@@ -89,9 +88,8 @@ func TestOverloadedLeaveRetries(t *testing.T) {
 	s.neighbour(1, 0, to)
 	s.crowd(2, 10, 4*time.Millisecond, 0, to, func(int) receiver { return answers(400 * time.Millisecond) })
 	s.run(to + time.Second)
-	if p99 := s.percentile("claimed", 99); p99 > time.Second {
-		t.Errorf("p99 of retries %s", p99)
-	}
+	p99 := s.percentile("claimed", 99)
+	assert.True(t, p99 <= time.Second, "p99 of retries %s", p99)
 }
 
 // Many destinations that misbehave, each in its way, leave the processors to others.
@@ -120,12 +118,10 @@ func TestMisbehavingLeaveProcessors(t *testing.T) {
 		}[n%6]
 	})
 	s.run(to + time.Second)
-	if p99 := s.percentile("fresh", 99); p99 > 100*time.Millisecond {
-		t.Errorf("p99 %s", p99)
-	}
-	if sent := len(s.took["crowd"]); sent < 4000 {
-		t.Errorf("%d were sent to those that misbehave", sent)
-	}
+	p99 := s.percentile("fresh", 99)
+	assert.True(t, p99 <= 100*time.Millisecond, "p99 %s", p99)
+	sent := len(s.took["crowd"])
+	assert.True(t, sent >= 4000, "%d were sent to those that misbehave", sent)
 }
 
 // One event to many destinations that were never sent to does not hold up others, and all get it soon.
@@ -137,12 +133,10 @@ func TestWideFanOutLeavesProcessors(t *testing.T) {
 	s.crowd(2, 5000, time.Minute, time.Second, 2*time.Second,
 		func(int) receiver { return answers(3 * time.Millisecond) })
 	s.run(to + time.Second)
-	if p99 := s.percentile("fresh", 99); p99 > 100*time.Millisecond {
-		t.Errorf("p99 %s", p99)
-	}
-	if n, last := len(s.took["crowd"]), s.percentile("crowd", 99); n != 5000 || last > 10*time.Second {
-		t.Errorf("%d of 5000 were sent, the last ones after %s", n, last)
-	}
+	p99 := s.percentile("fresh", 99)
+	assert.True(t, p99 <= 100*time.Millisecond, "p99 %s", p99)
+	n, last := len(s.took["crowd"]), s.percentile("crowd", 99)
+	assert.True(t, n == 5000 && last <= 10*time.Second, "%d of 5000 were sent, the last ones after %s", n, last)
 }
 
 // However many organizations hang, a newcomer has its turn, as soon as it is known of most that they do.
@@ -160,9 +154,8 @@ func TestHangingOrganizationsLeaveRoom(t *testing.T) {
 			}
 			s.neighbour(1, known, to)
 			s.run(to + time.Second)
-			if p99 := s.percentile("fresh", 99); p99 > 100*time.Millisecond {
-				t.Errorf("p99 of a newcomer %s", p99)
-			}
+			p99 := s.percentile("fresh", 99)
+			assert.True(t, p99 <= 100*time.Millisecond, "p99 of a newcomer %s", p99)
 		})
 	}
 }
@@ -197,9 +190,7 @@ func TestOrganizationsShare(t *testing.T) {
 	}
 	const fair = 256 * 2 / 21
 	for o, n := range by {
-		if n < fair-4 || n > fair+4 {
-			t.Errorf("organization %s has %d at one time, want %d", o, n, fair)
-		}
+		assert.True(t, n >= fair-4 && n <= fair+4, "organization %s has %d at one time, want %d", o, n, fair)
 	}
 	for o := range organizations - 1 {
 		for n := range destinations {

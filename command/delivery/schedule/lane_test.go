@@ -95,9 +95,8 @@ func TestLane_slow(t *testing.T) {
 		t.Errorf("looked at again at %s, want when the first is late", next)
 	}
 	l.now = l.now.Add(settings.SlowAfter + time.Second)
-	if returned, _ := l.Tick(l.now); len(returned) < 40 {
-		t.Errorf("%d waiting deliveries returned", len(returned))
-	}
+	returned, _ := l.Tick(l.now)
+	assert.True(t, len(returned) >= 40, "%d waiting deliveries returned", len(returned))
 	assert.Equal(t, l.offer(1, false), 0, "a fresh delivery found room")
 	room, _ := l.Room(l.now)
 	assert.Slices(t, room.Full, []uuid.UUID{id(1, 1)}, "full")
@@ -130,9 +129,7 @@ func TestLane_freshAndClaimedTakeTurns(t *testing.T) {
 		}
 		l.done(started, schedule.Outcome{Took: time.Millisecond, Kept: true})
 	}
-	if fresh < 20 {
-		t.Errorf("%d of 20 fresh ones were among %d that were sent", fresh, begun)
-	}
+	assert.True(t, fresh >= 20, "%d of 20 fresh ones were among %d that were sent", fresh, begun)
 }
 
 // After a lane refused a fresh delivery older ones wait in the read model: fresh ones only keep it from running
@@ -141,9 +138,7 @@ func TestLane_olderFirstAfterSpill(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
 	full := l.offer(1000, false)
-	if full == 1000 || full < 256 {
-		t.Fatalf("%d had room", full)
-	}
+	must.True(t, full != 1000 && full >= 256, "%d had room", full)
 	for {
 		started := l.start()
 		if len(started) == 0 {
@@ -160,9 +155,8 @@ func TestLane_olderFirstAfterSpill(t *testing.T) {
 	l.now = l.now.Add(2 * time.Second)
 	room, _ := l.Room(l.now)
 	l.Claimed(room, nil, time.Second, l.now)
-	if more := l.offer(3000, false); more <= least {
-		t.Errorf("%d had room while older ones waited, %d after a claim found none", least, more)
-	}
+	more := l.offer(3000, false)
+	assert.True(t, more > least, "%d had room while older ones waited, %d after a claim found none", least, more)
 }
 
 // A delivery that is claimed twice, as after a claim that was forgotten, is sent once, as it was known last.
@@ -183,11 +177,8 @@ func TestScheduler_claimedTwice(t *testing.T) {
 		t.Errorf("%v was sent", started.Body)
 	}
 	s.Offer(d, epoch)
-	if s.Next(epoch) != nil {
-		t.Error("it is sent twice")
-	}
+	assert.True(t, s.Next(epoch) == nil, "it is sent twice")
 	s.Done(d.ID, schedule.Outcome{}, epoch)
-	if waiting, inFlight := s.Load(); waiting+inFlight > 0 {
-		t.Errorf("%d wait, %d are in flight in the end", waiting, inFlight)
-	}
+	waiting, inFlight := s.Load()
+	assert.True(t, waiting+inFlight <= 0, "%d wait, %d are in flight in the end", waiting, inFlight)
 }

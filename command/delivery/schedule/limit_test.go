@@ -11,6 +11,7 @@ import (
 
 	"carillon/command/delivery/schedule"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // throttled is a destination with a limit, and the processes that send to it.
@@ -119,14 +120,11 @@ func TestLimitHoldsAcrossSchedulers(t *testing.T) {
 				l.offer(schedule.New(settings), c.deliveries, n)
 			}
 			pass(c.within)
-			if len(l.got) != 2*c.deliveries || l.returned > 0 {
-				t.Fatalf("%g/s: %d of %d got within %s, %d returned", c.perSecond, len(l.got), 2*c.deliveries, c.within,
-					l.returned)
-			}
+			must.True(t, len(l.got) == 2*c.deliveries && l.returned <= 0,
+				"%g/s: %d of %d got within %s, %d returned", c.perSecond, len(l.got), 2*c.deliveries, c.within, l.returned)
 			t.Logf("%g/s: %d in %s, %d slots", c.perSecond, len(l.got), l.got[len(l.got)-1].Sub(began), l.slots)
-			if most := l.mostIn(time.Second - 10*slotTakes); most > c.most {
-				t.Errorf("%g/s: %d requests in a second, want %d at most", c.perSecond, most, c.most)
-			}
+			most := l.mostIn(time.Second - 10*slotTakes)
+			assert.True(t, most <= c.most, "%g/s: %d requests in a second, want %d at most", c.perSecond, most, c.most)
 		})
 	}
 }
@@ -138,9 +136,7 @@ func TestNoLimitNeedsNoSlot(t *testing.T) {
 		l := &throttled{}
 		l.offer(schedule.New(settings), 100, 0)
 		pass(time.Second)
-		if len(l.got) != 100 || l.slots > 0 {
-			t.Errorf("%d of 100 sent with %d slots, want none", len(l.got), l.slots)
-		}
+		assert.True(t, len(l.got) == 100 && l.slots <= 0, "%d of 100 sent with %d slots, want none", len(l.got), l.slots)
 	})
 }
 
@@ -209,16 +205,13 @@ func TestMemory_isShared(t *testing.T) {
 	if r, _ := s.Room(epoch); slices.Contains(r.Over, id(2, -1)) || r.Bytes < schedule.LargestBody {
 		t.Errorf("a claim may take %d bytes, and nothing of %v", r.Bytes, r.Over)
 	}
-	if offered(s, next, 1, 1, schedule.SmallBody) != 1 || offered(s, next, 2, 1, schedule.SmallBody) != 1 {
-		t.Error("a small event finds no room")
-	}
+	assert.True(t, offered(s, next, 1, 1, schedule.SmallBody) == 1 && offered(s, next, 2, 1, schedule.SmallBody) == 1,
+		"a small event finds no room")
 	theirs := 0
 	for offered(s, next, 2, 2, half) > 0 {
 		theirs++
 	}
-	if theirs < events/4 {
-		t.Errorf("another organization has room for %d events, the first for %d", theirs, events)
-	}
+	assert.True(t, theirs >= events/4, "another organization has room for %d events, the first for %d", theirs, events)
 }
 
 // However much others have, an organization gets one large body through, up to a bound of all.
@@ -235,9 +228,7 @@ func TestMemory_largeBodyBesideMany(t *testing.T) {
 			}
 		}
 	}
-	if got < 40 {
-		t.Errorf("%d of 100 organizations had room for one event", got)
-	}
+	assert.True(t, got >= 40, "%d of 100 organizations had room for one event", got)
 	assert.Equal(t, offered(s, next, 200, 1, schedule.SmallBody), 1, "a small event finds no room")
 }
 
@@ -252,20 +243,16 @@ func TestRoom_ofItsOwn(t *testing.T) {
 		t.Errorf("%d fresh ones wait, of %d", queued, settings.Queued)
 	}
 	first, _ := s.Room(epoch)
-	if first.Limit == 0 || len(first.Over) != 0 {
-		t.Fatalf("a claim may take %d, and nothing for %v", first.Limit, first.Over)
-	}
+	must.True(t, first.Limit != 0 && len(first.Over) == 0,
+		"a claim may take %d, and nothing for %v", first.Limit, first.Over)
 	for claims := 0; ; claims++ {
 		r, _ := s.Room(epoch)
 		if len(r.Over) > 0 {
-			if r.Limit < first.Limit || !slices.Equal(r.Over, []uuid.UUID{id(2, -1)}) {
-				t.Errorf("a claim may take %d, and nothing for %v", r.Limit, r.Over)
-			}
+			assert.True(t, r.Limit >= first.Limit && slices.Equal(r.Over, []uuid.UUID{id(2, -1)}),
+				"a claim may take %d, and nothing for %v", r.Limit, r.Over)
 			return
 		}
-		if claims > 100 || r.Limit == 0 {
-			t.Fatalf("after %d claims the next may take %d", claims, r.Limit)
-		}
+		must.True(t, claims <= 100 && r.Limit != 0, "after %d claims the next may take %d", claims, r.Limit)
 		for range r.Limit {
 			d := &schedule.Delivery{ID: next(), Organization: id(2, -1), Claimed: true}
 			d.Destination = d.ID
@@ -279,9 +266,8 @@ func TestRoom_fullLaneAsksAgain(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
 	l.offer(256, true)
-	if r, _ := l.Room(l.now); !slices.Equal(r.Full, []uuid.UUID{id(1, 1)}) {
-		t.Fatalf("full: %v, want the lane", r.Full)
-	}
+	r, _ := l.Room(l.now)
+	must.True(t, slices.Equal(r.Full, []uuid.UUID{id(1, 1)}), "full: %v, want the lane", r.Full)
 	asks := 0
 	for started := l.start(); len(started) > 0; started = l.start() {
 		for _, d := range started {

@@ -225,10 +225,8 @@ func TestRetryAfterBindsTheDestination(t *testing.T) {
 					synctest.Wait()
 					t.Logf("%d processes: %d refused, %d too early, took %s", processes, l.refused, l.early,
 						l.ended.Sub(began))
-					if l.refused > most || l.early > 0 {
-						t.Errorf("%d processes: %d refused, want %d at most; %d too early", processes, l.refused,
-							most, l.early)
-					}
+					assert.True(t, l.refused <= most && l.early <= 0,
+						"%d processes: %d refused, want %d at most; %d too early", processes, l.refused, most, l.early)
 				})
 			})
 		}
@@ -252,23 +250,17 @@ func TestRest_longReturnsWhatWaits(t *testing.T) {
 	const waiting, inMemory = 8, 15 * time.Second
 	s, returned := resting(waiting, inMemory-time.Second)
 	s.Rest(id(1, 1), epoch.Add(inMemory), epoch) // another request was refused, for longer
-	if s.Next(epoch) != nil || len(returned) > 0 {
-		t.Errorf("%d returned, or one began", len(returned))
-	}
+	assert.True(t, s.Next(epoch) == nil && len(returned) == 0, "%d returned, or one began", len(returned))
 	assert.Equal(t, s.Offer(&schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch), true,
 		"another destination of the organization rests, too")
 	if d := s.Next(epoch); d == nil || d.Destination != id(1, 2) {
 		t.Error("another destination of the organization does not begin")
 	}
-	if s.Next(epoch.Add(inMemory-time.Second)) != nil {
-		t.Error("one began before the end of the longer rest")
-	}
+	assert.True(t, s.Next(epoch.Add(inMemory-time.Second)) == nil, "one began before the end of the longer rest")
 	if d := s.Next(epoch.Add(inMemory)); d == nil || d.Destination != id(1, 1) {
 		t.Error("none began at the end of the rest")
 	}
-	if s.Next(epoch.Add(inMemory)) != nil {
-		t.Error("a second one began at once, although the pace is unknown")
-	}
+	assert.True(t, s.Next(epoch.Add(inMemory)) == nil, "a second one began at once, although the pace is unknown")
 	if _, returned := resting(waiting, inMemory+time.Second); len(returned) != waiting {
 		t.Errorf("%d returned, want %d", len(returned), waiting)
 	}

@@ -69,9 +69,7 @@ func TestRefused(t *testing.T) {
 		{503, 0, 0, false}, {503, time.Minute, time.Minute, true}, {502, time.Minute, 0, false}, {204, 0, 0, false},
 	} {
 		wait, is := refused(webhook.Result{StatusCode: c.status, RetryAfter: c.after})
-		if wait != c.want || is != c.is {
-			t.Errorf("%d with %s: %s, %v", c.status, c.after, wait, is)
-		}
+		assert.True(t, wait == c.want && is == c.is, "%d with %s: %s, %v", c.status, c.after, wait, is)
 	}
 }
 
@@ -98,9 +96,7 @@ func logged(t *testing.T, level slog.Level, write func(*slog.Logger)) []map[stri
 	var out bytes.Buffer
 	lineWriter := slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level})
 	write(slog.New(sampling.New(lineWriter, attemptLines)))
-	if strings.Contains(out.String(), "topsecret") {
-		t.Errorf("the log has private values: %s", out.String())
-	}
+	assert.True(t, !strings.Contains(out.String(), "topsecret"), "the log has private values: %s", out.String())
 	var lines []map[string]any
 	for line := range strings.Lines(out.String()) {
 		var fields map[string]any
@@ -180,8 +176,7 @@ func BenchmarkTracingOff(b *testing.B) {
 	deliverer, held := &Deliverer{}, &schedule.Delivery{Body: &Body{}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, own, end := deliverer.traceAttempt(b.Context(), held); own != (eventstore.Trace{}) || end != nil {
-			b.Fatal("a span was begun")
-		}
+		_, own, end := deliverer.traceAttempt(b.Context(), held)
+		must.True(b, own == (eventstore.Trace{}) && end == nil, "a span was begun")
 	}
 }

@@ -255,9 +255,7 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	if n := sender.sent("https://example.org/moved"); n != 1 {
 		t.Errorf("%d were sent to an address that was changed", n-1)
 	}
-	if sender.sent("https://example.org/deleted") > 0 {
-		t.Error("sent to a destination that was deleted")
-	}
+	assert.True(t, sender.sent("https://example.org/deleted") <= 0, "sent to a destination that was deleted")
 	close(sender.let)
 	end()
 }
@@ -273,9 +271,8 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 	follow(t, s.Deliverer)
 	s.init()
 	held := claimedOf(alice, hook)
-	if !held.Claimed || new(Body).Fresh(&dispatch.Scheduled{}).Claimed {
-		t.Error("claimed deliveries and fresh ones look alike")
-	}
+	assert.True(t, held.Claimed && !new(Body).Fresh(&dispatch.Scheduled{}).Claimed,
+		"claimed deliveries and fresh ones look alike")
 	replay := held
 	replay.ID, replay.Replay = uuid.New(), uuid.New()
 	surplus := func(want int) {

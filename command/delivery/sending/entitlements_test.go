@@ -16,6 +16,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -177,10 +178,9 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 			s := startSending(t, webhook.Result{StatusCode: 200}, nil)
 			of, sub := newsOf(t, s.Store, bob)
 			succeeded := func(d delivery.State) bool { return d.Status == delivery.StatusSucceeded }
-			if before := claimedFor(bob, of, sub); !succeeded(s.deliver(before, succeeded)) ||
-				s.sender.count(before.ID) != 1 {
-				t.Fatal("not sent while there was access")
-			}
+			before := claimedFor(bob, of, sub)
+			must.True(t, succeeded(s.deliver(before, succeeded)) && s.sender.count(before.ID) == 1,
+				"not sent while there was access")
 			held := claimedFor(bob, of, sub)
 			if tt.replay {
 				execute(t, s.Store, delivery.Aggregate, held.ID, delivery.Command(delivery.RecordAttempt{
@@ -233,9 +233,7 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 			of, sub = newsOf(t, s.Store, bob)
 			held = claimedFor(bob, of, sub)
 			state := s.deliver(held, func(d delivery.State) bool { return d.Attempts > 0 })
-			if state.Status != want || s.sender.count(held.ID) != 1 {
-				t.Errorf("%s, want %s", state.Status, want)
-			}
+			assert.True(t, state.Status == want && s.sender.count(held.ID) == 1, "%s, want %s", state.Status, want)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -93,9 +94,7 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 		return s.sender.sent[id.String()] > 0
 	}
 	s.eventually("its own is sent", func() bool { return sent(mine) })
-	if sent(others) || sent(old) {
-		t.Error("another worker's, or an old one, was sent")
-	}
+	assert.True(t, !sent(others) && !sent(old), "another worker's, or an old one, was sent")
 	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Register{Name: "Bob"}))
 	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Suspend{Reason: "unpaid"}))
 	refused := publishTo(t, store, 1, s.LeasedUntil())
@@ -130,15 +129,11 @@ func TestRecentPublications(t *testing.T) {
 	for range keptPublications {
 		p.add(&eventstore.Recorded{Stream: publication.Aggregate.Stream(uuid.New())})
 	}
-	if len(p.byID) != keptPublications || p.byID[event] != nil {
-		t.Errorf("%d are kept", len(p.byID))
-	}
+	assert.True(t, len(p.byID) == keptPublications && p.byID[event] == nil, "%d are kept", len(p.byID))
 	read := must.Get(p.body(t.Context(), store, event))(t)
 	want, _ := kept.Bytes()
 	got, err := read.Bytes()
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s (%v), want %s", got, err, want)
-	}
+	assert.True(t, err == nil && bytes.Equal(got, want), "%s (%v), want %s", got, err, want)
 	if _, err := p.body(t.Context(), store, uuid.New()); err == nil {
 		t.Error("a body of nothing")
 	}

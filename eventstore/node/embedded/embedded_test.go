@@ -142,10 +142,9 @@ func TestSubscribe_checkpoints(t *testing.T) {
 			break
 		}
 	}
-	if checkpoints[0] == first.Position || checkpoints[1] != first.Position ||
-		!first.Position.Before(checkpoints[2]) || second.Position.Before(checkpoints[2]) {
-		t.Errorf("checkpoints %v; the events end at %s and %s", checkpoints, first.Position, second.Position)
-	}
+	assert.True(t, checkpoints[0] != first.Position && checkpoints[1] == first.Position &&
+		first.Position.Before(checkpoints[2]) && !second.Position.Before(checkpoints[2]),
+		"checkpoints %v; the events end at %s and %s", checkpoints, first.Position, second.Position)
 }
 
 // Fillers of a copy and the store's own events are passed over.
@@ -171,9 +170,8 @@ func TestAppend_refusesNames(t *testing.T) {
 	t.Parallel()
 	store := open(t, vfs.NewMem()).Store()
 	for _, stream := range []string{"", "$all", "a\xff", string(make([]byte, 10_000))} {
-		if _, err := store.Append(t.Context(), stream, eventstore.NoStream, proposed(1)); err == nil {
-			t.Errorf("stream %.20q was accepted", stream)
-		}
+		_, err := store.Append(t.Context(), stream, eventstore.NoStream, proposed(1))
+		assert.True(t, err != nil, "stream %.20q was accepted", stream)
 	}
 	nameless := proposed(1)
 	nameless[0].Type = ""

@@ -10,6 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// True expects that a condition holds. The format says what was found.
+func True(tb testing.TB, holds bool, format string, args ...any) {
+	tb.Helper()
+	if !holds {
+		tb.Errorf(format, args...)
+	}
+}
+
 // Equal compares two values with ==. The format names them.
 func Equal[T comparable](tb testing.TB, got, want T, format string, args ...any) {
 	tb.Helper()

@@ -23,6 +23,14 @@ func Get[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
+// True expects that a condition holds. The format says what was found.
+func True(tb testing.TB, holds bool, format string, args ...any) {
+	tb.Helper()
+	if !holds {
+		tb.Fatalf(format, args...)
+	}
+}
+
 // Equal compares two values with ==. The format names them.
 func Equal[T comparable](tb testing.TB, got, want T, format string, args ...any) {
 	tb.Helper()

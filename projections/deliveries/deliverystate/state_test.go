@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/projections/deliveries/deliverystate"
 )
 
@@ -45,14 +46,12 @@ func TestNamed(t *testing.T) {
 		"waiting,succeeded": {deliverystate.Waiting, deliverystate.Succeeded},
 	} {
 		set, known := deliverystate.Named(text)
-		if got := append(set.Live(), set.Ended()...); !known || !slices.Equal(got, want) {
-			t.Errorf("%q: %v, %v, want %v", text, got, known, want)
-		}
+		got := append(set.Live(), set.Ended()...)
+		assert.True(t, known && slices.Equal(got, want), "%q: %v, %v, want %v", text, got, known, want)
 	}
 	for _, text := range []string{"lost", "failed,", "failed,lost", "FAILED"} {
-		if _, known := deliverystate.Named(text); known {
-			t.Errorf("%q is known", text)
-		}
+		_, known := deliverystate.Named(text)
+		assert.True(t, !known, "%q is known", text)
 	}
 }
 
@@ -101,8 +100,7 @@ func TestWaitOf(t *testing.T) {
 		"a replay that is sent now":    {sent, "", time.Time{}},
 		"disabled, and not ours to do": {suspended, deliverystate.Suspended, time.Time{}},
 	} {
-		if got := deliverystate.WaitOf(c.facts); got.For != c.want || !got.Until.Equal(c.until) {
-			t.Errorf("%s: %+v, want %s until %s", name, got, c.want, c.until)
-		}
+		got := deliverystate.WaitOf(c.facts)
+		assert.True(t, got.For == c.want && got.Until.Equal(c.until), "%s: %+v, want %s until %s", name, got, c.want, c.until)
 	}
 }

@@ -100,9 +100,7 @@ func tasks(t *testing.T, dir string) {
 	}
 	reports := 0
 	report, err := n.Verify(t.Context(), func(_, _ uint64) { reports++ })
-	if err != nil || !report.OK() || report.Events != 51 {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
+	assert.True(t, err == nil && report.OK() && report.Events == 51, "verify: %+v, %v", report, err)
 	assert.Equal(t, must.Get(n.Scavenge(t.Context(), nil))(t).Events, 39, "scavenged")
 	if report, err := n.Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 12 {
 		t.Errorf("verify after the scavenge: %+v, %v", report, err)
@@ -111,9 +109,7 @@ func tasks(t *testing.T, dir string) {
 	copied, checked := false, false
 	report, err = maintenance.Restore(t.Context(), backup, restored, silent,
 		func(_, _ uint64) { copied = true }, func(_, _ uint64) { checked = true })
-	if err != nil || report.Events != 51 || !copied || !checked {
-		t.Errorf("restore: %+v, %v", report, err)
-	}
+	assert.True(t, err == nil && report.Events == 51 && copied && checked, "restore: %+v, %v", report, err)
 	if report, err := open(t, restored).Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 51 {
 		t.Errorf("verify of the restored: %+v, %v", report, err)
 	}
@@ -150,9 +146,8 @@ func TestUnusedDirectory(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	r.stop()
-	if _, running, err := maintenance.Protocol(t.Context(), r.dir); err != nil || running {
-		t.Errorf("running: %t, %v", running, err)
-	}
+	_, running, err := maintenance.Protocol(t.Context(), r.dir)
+	assert.True(t, err == nil && !running, "running: %t, %v", running, err)
 	tasks(t, r.dir)
 }
 
@@ -223,9 +218,7 @@ func TestTasksRunOneAtATime(t *testing.T) {
 		case <-g.begun:
 			begun = true
 		case err := <-ended:
-			if !errors.Is(err, maintenance.ErrBusy) || time.Now().After(deadline) {
-				t.Fatal(err)
-			}
+			must.True(t, errors.Is(err, maintenance.ErrBusy) && !time.Now().After(deadline), "%v", err)
 		}
 	}
 	m.Close() // the server goes, and with it the task
@@ -263,9 +256,7 @@ func TestDamagedBackupIsNotRestored(t *testing.T) {
 			must.OK(t, os.WriteFile(file, data, 0o600))
 		}
 	}
-	if damaged == 0 {
-		t.Fatal("found nothing to damage")
-	}
+	must.True(t, damaged != 0, "found nothing to damage")
 	parent := t.TempDir()
 	report, err := maintenance.Restore(t.Context(), r.dir, filepath.Join(parent, "new"), silent, nil, nil)
 	if err == nil && report.OK() {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // follow makes events of a package p of lines: an action, a test and an output each, or a wait.
@@ -56,9 +58,7 @@ func TestWatch_limitsEachTest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			printed, late := follow(t, c.lines...)
-			if late != (c.late != "") || !strings.HasPrefix(printed, c.late) {
-				t.Errorf("late %v, printed %q", late, printed)
-			}
+			assert.True(t, late == (c.late != "") && strings.HasPrefix(printed, c.late), "late %v, printed %q", late, printed)
 		})
 	}
 }
@@ -86,9 +86,8 @@ func TestWatch_printsWhatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if printed, _ := follow(t, c.lines...); printed != c.want {
-				t.Errorf("printed %q, want %q", printed, c.want)
-			}
+			printed, _ := follow(t, c.lines...)
+			assert.True(t, printed == c.want, "printed %q, want %q", printed, c.want)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 const caller = "192.0.2.1:5000"
@@ -59,12 +60,8 @@ func TestManyGuessesAtOnce(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			if g.Right(caller) {
-				t.Fatal("of a hundred guesses the right one is answered at once")
-			}
-			if !g.Right("192.0.2.2:1") {
-				t.Fatal("another client has to wait")
-			}
+			must.True(t, !g.Right(caller), "of a hundred guesses the right one is answered at once")
+			must.True(t, g.Right("192.0.2.2:1"), "another client has to wait")
 			time.Sleep(97 * time.Millisecond) // never at the moment at which an answer is due
 		}
 		if n := looked.Load(); n < 100 || n > 600 { // 32 every 4 s, and some more in the beginning
@@ -76,9 +73,7 @@ func TestManyGuessesAtOnce(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, g.Right("192.0.2.3:1"), false, "too many are held in all")
 		time.Sleep(time.Minute)
-		if !g.Right("192.0.2.3:1") || !g.Right(caller) {
-			t.Error("a minute later it is still refused")
-		}
+		assert.True(t, g.Right("192.0.2.3:1") && g.Right(caller), "a minute later it is still refused")
 	})
 }
 
@@ -90,9 +85,7 @@ func TestPlacesAreBounded(t *testing.T) {
 			_, done, _ := g.hold(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255))
 			done()
 		}
-		if len(g.places) > maxPlaces {
-			t.Errorf("%d places are remembered", len(g.places))
-		}
+		assert.True(t, len(g.places) <= maxPlaces, "%d places are remembered", len(g.places))
 	})
 }
 
@@ -105,8 +98,7 @@ func TestGuessesAreLoggedEverMoreSeldom(t *testing.T) {
 			g.Wrong(t.Context(), "[2001:db8::1]:1")
 			g.Wrong(t.Context(), "[2001:db8::2]:2") // the same network
 		}
-		if lines := strings.Count(text.String(), "\n"); lines != 8 || !strings.Contains(text.String(), "times=128") {
-			t.Errorf("%d lines: %s", lines, text.String())
-		}
+		lines := strings.Count(text.String(), "\n")
+		assert.True(t, lines == 8 && strings.Contains(text.String(), "times=128"), "%d lines: %s", lines, text.String())
 	})
 }

@@ -47,9 +47,7 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 		t.Error("a backup was overwritten")
 	}
 	must.OK(t, s.Close())
-	if files == 0 {
-		t.Error("saw no file of the backup")
-	}
+	assert.True(t, files != 0, "saw no file of the backup")
 	assert.Equal(t, len(must.Get(os.ReadDir(filepath.Dir(target)))(t)), 1, "left over")
 	s = must.Get(Open(Options{Dir: target, MustExist: true}))(t)
 	if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 || report.Events != 20 {
@@ -92,9 +90,7 @@ func TestFilesArePrivateWhateverTheDirectory(t *testing.T) {
 		return files
 	}
 	session()
-	if check(dir) < 5 || check(backup) < 5 {
-		t.Error("there are next to no files")
-	}
+	assert.True(t, check(dir) >= 5 && check(backup) >= 5, "there are next to no files")
 	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries { // as an earlier version left them
 		if err := os.Chmod(filepath.Join(dir, entry.Name()), 0o644); err != nil { //nolint:gosec // what the test is about

@@ -108,10 +108,9 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 	mustClose(t, s)
 	newest := newestLog(t, dir)
 	path, intact, end := newest.path, newest.content, int(newest.end)
-	if len(newest.batches) < 5 || end >= len(intact) {
-		t.Fatalf("the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(newest.batches),
-			end, len(intact))
-	}
+	must.True(t, len(newest.batches) >= 5 && end < len(intact),
+		"the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(newest.batches), end,
+		len(intact))
 	source := rand.New(rand.NewPCG(13, 40))
 	for i := range 40 {
 		at, bit := source.IntN(end), source.IntN(8)
@@ -137,9 +136,7 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 			t.Errorf("bit %d of byte %d: %v", bit, at, err)
 			continue
 		}
-		if !sameFiles(before, filesOf(t, here)) {
-			t.Fatal("a refused opening has changed files")
-		}
+		must.True(t, sameFiles(before, filesOf(t, here)), "a refused opening has changed files")
 		if i%8 == 0 {
 			repaired(t, here, events)
 		}
@@ -151,20 +148,16 @@ func repaired(t *testing.T, dir string, events int) {
 	t.Helper()
 	before := filesOf(t, dir)
 	listed, err := Repair(Options{Dir: dir}, false)
-	if err != nil || listed.Damage == nil || listed.Kept != "" || !sameFiles(before, filesOf(t, dir)) {
-		t.Fatalf("listing: %+v, %v", listed, err)
-	}
+	must.True(t, err == nil && listed.Damage != nil && listed.Kept == "" && sameFiles(before, filesOf(t, dir)),
+		"listing: %+v, %v", listed, err)
 	done, err := Repair(Options{Dir: dir}, true)
-	if err != nil || done.Damage == nil {
-		t.Fatalf("repairing: %+v, %v", done, err)
-	}
+	must.True(t, err == nil && done.Damage != nil, "repairing: %+v, %v", done, err)
 	lost := 0
 	s := must.Get(Open(Options{Dir: dir}))(t)
 	for _, l := range done.Damage.Lost {
 		lost += int(l.Last-l.First) + 1 //nolint:gosec // small
-		if h, err := loadHead(s.db, l.Stream); err != nil || h.last >= int64(l.First) {
-			t.Errorf("%v is lost, the stream ends at %d, %v", l, h.last, err)
-		}
+		h, err := loadHead(s.db, l.Stream)
+		assert.True(t, err == nil && h.last < int64(l.First), "%v is lost, the stream ends at %d, %v", l, h.last, err)
 	}
 	if n := countAll(t, s); n+lost > events || n+lost < events && !done.Damage.Unnamed {
 		t.Errorf("%d events are left of %d, %d are reported lost: %v", n, events, lost, done.Damage)
@@ -298,9 +291,8 @@ func TestOpenWithoutAcknowledgedPosition(t *testing.T) {
 	s := must.Get(Open(Options{Dir: dir}))(t)
 	assert.Equal(t, countAll(t, s), events, "events")
 	mustClose(t, s)
-	if _, known, err := readAcknowledgement(s.options.FS, dir); err != nil || !known {
-		t.Errorf("it has the file now: %v, %v", known, err)
-	}
+	_, known, err := readAcknowledgement(s.options.FS, dir)
+	assert.True(t, err == nil && known, "it has the file now: %v, %v", known, err)
 }
 
 func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
@@ -327,9 +319,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 					!strings.Contains(err.Error(), "touch marker.manifest.") {
 					t.Fatalf("it opens: %v", err)
 				}
-				if !sameFiles(before, filesOf(t, dir)) {
-					t.Fatal("files were touched")
-				}
+				must.True(t, sameFiles(before, filesOf(t, dir)), "files were touched")
 				for _, name := range missing.Create { // as the message says
 					must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 				}
@@ -343,12 +333,10 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 		dir := t.TempDir()
 		must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600))
 		var missing *MissingMarkerError
-		if _, err := Open(Options{Dir: dir}); !errors.As(err, &missing) {
-			t.Errorf("a directory with %s: %v", file, err)
-		}
-		if files := filesOf(t, dir); len(files) != 1 || string(files[file]) != "x" {
-			t.Errorf("files were touched: %v", files)
-		}
+		_, err := Open(Options{Dir: dir})
+		assert.True(t, errors.As(err, &missing), "a directory with %s: %v", file, err)
+		files := filesOf(t, dir)
+		assert.True(t, len(files) == 1 && string(files[file]) == "x", "files were touched: %v", files)
 	}
 }
 
@@ -373,9 +361,7 @@ func TestTruncatedManifestSaysWhatToDo(t *testing.T) {
 			!strings.Contains(err.Error(), "restore a backup") {
 			t.Errorf("cut off at %d of %d: %v", length, len(intact), err)
 		}
-		if !sameFiles(before, filesOf(t, dir)) {
-			t.Fatal("files were touched")
-		}
+		must.True(t, sameFiles(before, filesOf(t, dir)), "files were touched")
 	}
 }
 
@@ -390,7 +376,6 @@ func TestTruncatedBackupIsReported(t *testing.T) {
 	newest := newestLog(t, dir)
 	must.OK(t, os.Truncate(newest.path, newest.end/2))
 	var damage *DamagedError
-	if _, err := Open(Options{Dir: dir, ReadOnly: true, MustExist: true}); !errors.As(err, &damage) {
-		t.Errorf("it opens: %v", err)
-	}
+	_, err := Open(Options{Dir: dir, ReadOnly: true, MustExist: true})
+	assert.True(t, errors.As(err, &damage), "it opens: %v", err)
 }

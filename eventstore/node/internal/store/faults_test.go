@@ -131,9 +131,8 @@ func TestFailedSyncStopsTheStore(t *testing.T) {
 		t.Fatal("the store hides its failure")
 	}
 	assert.Equal(t, countAll(t, s), 3, "readers see … events")
-	if err := s.Close(); !errors.Is(err, ErrFailed) || !errors.Is(s.Err(), ErrFailed) {
-		t.Errorf("close: %v", err)
-	}
+	err := s.Close()
+	assert.True(t, errors.Is(err, ErrFailed) && errors.Is(s.Err(), ErrFailed), "close: %v", err)
 	again := openIn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
 	assert.Equal(t, countAll(t, again), 3, "events after recovery")
 	must.OK(t, again.Close())
@@ -153,9 +152,7 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	}()
 	deadline := time.Now().Add(patience)
 	for !s.space.full() {
-		if time.Now().After(deadline) {
-			t.Fatal("the failure was not noticed")
-		}
+		must.True(t, !time.Now().After(deadline), "the failure was not noticed")
 		<-time.After(time.Millisecond)
 	}
 	for range 3 {
@@ -166,9 +163,7 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	fs.full.Store(false)
 	must.OK(t, <-waiting)
 	for s.space.full() {
-		if time.Now().After(deadline) {
-			t.Fatal("still full")
-		}
+		must.True(t, !time.Now().After(deadline), "still full")
 		<-time.After(time.Millisecond)
 	}
 	mustAppend(t, s, "s", 2000) // several memory tables
@@ -223,9 +218,7 @@ func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 	wait := must.Get(s.Start(context.Background(), "s", Any(), propose("s", 1, 100)))(t)
 	deadline := time.Now().Add(patience)
 	for !s.space.full() {
-		if time.Now().After(deadline) {
-			t.Fatal("the failure was not noticed")
-		}
+		must.True(t, !time.Now().After(deadline), "the failure was not noticed")
 		<-time.After(time.Millisecond)
 	}
 	if s.Watermark() != before || countAll(t, s) != 1 {
@@ -268,12 +261,9 @@ func TestAbandonedAppendIsWithdrawnOrWhole(t *testing.T) {
 		}
 		cancel()
 	}
-	if accepted < 100 {
-		t.Errorf("%d accepted", accepted)
-	}
-	if n := countAll(t, s); n%2 != 0 || n < 2*accepted {
-		t.Errorf("%d events of %d accepted appends of two", n, accepted)
-	}
+	assert.True(t, accepted >= 100, "%d accepted", accepted)
+	n := countAll(t, s)
+	assert.True(t, n%2 == 0 && n >= 2*accepted, "%d events of %d accepted appends of two", n, accepted)
 	assert.Is(t, assert.Err(s.Append(context.Background(), "s", Expected{}, propose("s", 1, 1))), ErrInvalid,
 		"no expectation")
 }

@@ -33,9 +33,8 @@ func FuzzRecord(f *testing.F) {
 		if record.verify() != nil || namesErr != nil || contentErr != nil {
 			return
 		}
-		if len(stream)+len(eventType)+len(metadata)+len(data) > len(value) {
-			t.Errorf("parts are longer than the whole")
-		}
+		assert.True(t, len(stream)+len(eventType)+len(metadata)+len(data) <= len(value),
+			"parts are longer than the whole")
 	})
 }
 
@@ -58,13 +57,11 @@ func FuzzProposedEventsComeBack(f *testing.F) {
 			t.Fatal(err, record.verify())
 		}
 		gotStream, gotType, err := record.Names()
-		if err != nil || string(gotStream) != stream || !bytes.Equal(gotType, eventType) {
-			t.Errorf("names %q %q, %v", gotStream, gotType, err)
-		}
+		assert.True(t, err == nil && string(gotStream) == stream && bytes.Equal(gotType, eventType),
+			"names %q %q, %v", gotStream, gotType, err)
 		gotMetadata, gotData, err := record.Content()
-		if err != nil || !bytes.Equal(gotMetadata, metadata) || !bytes.Equal(gotData, data) {
-			t.Errorf("content %q %q, %v", gotMetadata, gotData, err)
-		}
+		assert.True(t, err == nil && bytes.Equal(gotMetadata, metadata) && bytes.Equal(gotData, data),
+			"content %q %q, %v", gotMetadata, gotData, err)
 		if record.Revision() != revision || record.Created() != 1234 || record.IsJSON() != isJSON ||
 			record.IsLink() != (string(eventType) == LinkType) {
 			t.Errorf("header %d %d %v %v", record.Revision(), record.Created(), record.IsJSON(), record.IsLink())

@@ -53,9 +53,7 @@ func TestUnsyncedAppends(t *testing.T) {
 			must.Equal(t, s.Watermark(), 0, "not empty")
 			at := appended(t, s)
 			follows(t, s)
-			if s.Watermark() < at.Position {
-				t.Error("not durable")
-			}
+			assert.True(t, s.Watermark() >= at.Position, "not durable")
 			crashed := openIn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
 			if n := countAll(t, crashed); n == 0 {
 				t.Error("lost")
@@ -115,9 +113,7 @@ func TestAcknowledgedPositionBecomesDurable(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for {
 		said, known, err := readAcknowledgement(fs.CrashClone(vfs.CrashCloneCfg{}), "node")
-		if err != nil || !known || time.Now().After(deadline) {
-			t.Fatalf("%+v, %v, %v", said, known, err)
-		}
+		must.True(t, err == nil && known && !time.Now().After(deadline), "%+v, %v, %v", said, known, err)
 		if said.position == position {
 			break
 		}
@@ -188,8 +184,7 @@ func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
 	}
 	for i := range streams {
 		var wrong *WrongRevisionError
-		if err := begin(t, s, "thing-"+strconv.Itoa(i)); !errors.As(err, &wrong) || wrong.Current != 0 {
-			t.Fatalf("stream %d is begun a second time: %v", i, err)
-		}
+		err := begin(t, s, "thing-"+strconv.Itoa(i))
+		must.True(t, errors.As(err, &wrong) && wrong.Current == 0, "stream %d is begun a second time: %v", i, err)
 	}
 }

@@ -54,10 +54,9 @@ func TestVerifyMissesWhatIsGone(t *testing.T) {
 			must.OK(t, c.lose(s, batch))
 			must.OK(t, batch.Commit(pebble.Sync))
 			report, err := s.Verify(t.Context(), nil)
-			if text := strings.Join(report.Problems, "\n"); err != nil || (report.Faults == 0) != (c.want == "") ||
-				!strings.Contains(text, c.want) {
-				t.Errorf("%d faults: %s, %v, want %q", report.Faults, text, err, c.want)
-			}
+			text := strings.Join(report.Problems, "\n")
+			assert.True(t, err == nil && (report.Faults == 0) == (c.want == "") && strings.Contains(text, c.want),
+				"%d faults: %s, %v, want %q", report.Faults, text, err, c.want)
 			must.OK(t, s.Close())
 		})
 	}
@@ -94,9 +93,8 @@ func TestVerifyFindsNamesThatAreNotUTF8(t *testing.T) {
 		must.Get(s.Append(context.Background(), name.stream, Any(), []Proposed{event}))(t)
 	}
 	report, err := s.Verify(t.Context(), nil)
-	if err != nil || report.Faults != 2 || !strings.Contains(report.Problems[0], "not UTF-8") {
-		t.Errorf("%+v, %v", report, err)
-	}
+	assert.True(t, err == nil && report.Faults == 2 && strings.Contains(report.Problems[0], "not UTF-8"),
+		"%+v, %v", report, err)
 	mustClose(t, s)
 }
 
@@ -195,7 +193,6 @@ func TestGapBeforeLogIsReported(t *testing.T) {
 	here := copyOf(t, dir)
 	mustClose(t, s)
 	before := filesOf(t, here)
-	if _, err := Open(Options{Dir: here}); !errors.Is(err, ErrCorrupt) || !sameFiles(before, filesOf(t, here)) {
-		t.Errorf("it opens: %v", err)
-	}
+	_, err := Open(Options{Dir: here})
+	assert.True(t, errors.Is(err, ErrCorrupt) && sameFiles(before, filesOf(t, here)), "it opens: %v", err)
 }
