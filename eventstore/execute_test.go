@@ -97,9 +97,8 @@ func TestExecute_onlyKnownFailsOnOtherState(t *testing.T) {
 		t.Errorf("on a state that was: %v, want a wrong revision", err)
 	}
 	on.Known = nil
-	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); err == nil {
-		t.Error("a command for one state only was accepted without that state")
-	}
+	assert.True(t, assert.Err(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on)) != nil,
+		"a command for one state only was accepted without that state")
 	assert.Equal(t, must.Get(counter.Load(t.Context(), store, id))(t).State, 2, "counted")
 }
 

@@ -368,18 +368,14 @@ func TestTargetFileAfterFailure(t *testing.T) {
 	link, path := filepath.Join(dir, "link"), filepath.Join(dir, "heads")
 	must.OK(t, errors.Join(os.Symlink("/dev/full", link), os.WriteFile(path, []byte(`{"size":3,"ro`), 0o600)))
 	target := &treeheads.Target{To: link}
-	if err := target.Send(t.Context(), &heads[0]); err == nil {
-		t.Fatal("written to a full disk")
-	}
+	must.True(t, target.Send(t.Context(), &heads[0]) != nil, "written to a full disk")
 	must.OK(t, errors.Join(os.Remove(link), os.Symlink(path, link)))
 	for i := range heads[:2] {
 		must.OK(t, target.Send(t.Context(), &heads[i]))
 	}
 	text := must.Get(os.ReadFile(path))(t)
 	assert.Equal(t, len(must.Get(seal.ReadHeads(bytes.NewReader(text)))(t)), 2, "heads of %q", text)
-	if err := (&treeheads.Target{To: dir}).Send(t.Context(), &heads[0]); err == nil {
-		t.Error("written to a directory")
-	}
+	assert.True(t, (&treeheads.Target{To: dir}).Send(t.Context(), &heads[0]) != nil, "written to a directory")
 }
 
 // A file that does not answer, as on a mount whose server is away, is given up, and not opened twice.
@@ -392,9 +388,7 @@ func TestTargetFileHangs(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		if err := target.Send(ended, &heads[0]); err == nil {
-			t.Error("written without a reader")
-		}
+		assert.True(t, target.Send(ended, &heads[0]) != nil, "written without a reader")
 	}
 	reader := must.Get(os.Open(path))(t)
 	text, err := io.ReadAll(reader) // until the writer has closed it

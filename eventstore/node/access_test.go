@@ -86,9 +86,8 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
 			events(1)...)
 		assert.Equal(t, code(err), c.want, "%s: append: %v", name, err)
-		if _, err := client.SubscribeToAll(context.Background(), esdb.SubscribeToAllOptions{}); err == nil {
-			t.Errorf("%s: subscribed", name)
-		}
+		assert.True(t, assert.Err(client.SubscribeToAll(context.Background(), esdb.SubscribeToAllOptions{})) != nil,
+			"%s: subscribed", name)
 		assert.Equal(t, code(client.CreatePersistentSubscription(context.Background(), "s", "g",
 			esdb.PersistentStreamSubscriptionOptions{})), c.want, "%s: create group", name)
 	}
@@ -185,7 +184,6 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 	if report, err := node.Verify(t.Context(), node.Config{Dir: dir}, nil); err != nil || report.OK() {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
-	if _, err := node.Verify(t.Context(), node.Config{Dir: filepath.Join(dir, "none")}, nil); err == nil {
-		t.Error("verified a node that isn't there")
-	}
+	assert.True(t, assert.Err(node.Verify(t.Context(), node.Config{Dir: filepath.Join(dir, "none")}, nil)) != nil,
+		"verified a node that isn't there")
 }

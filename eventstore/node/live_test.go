@@ -134,9 +134,8 @@ func heap() int64 {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := node.Open(node.Config{Dir: dir + "/none", ReadOnly: true}); err == nil {
-		t.Error("opened what isn't there")
-	}
+	assert.True(t, assert.Err(node.Open(node.Config{Dir: dir + "/none", ReadOnly: true})) != nil,
+		"opened what isn't there")
 	s := serve(t, node.Config{Dir: dir})
 	client := s.client(t)
 	appendTo(t, client, "s", esdb.NoStream{}, events(3)...)

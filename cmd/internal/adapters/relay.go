@@ -230,7 +230,7 @@ func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
 	var seen time.Time
 	offered := uuid.Nil // may wait for its answer
 	for {
-		if time.Since(seen) >= seenEvery {
+		if time.Since(seen) >= min(seenEvery, 2*cmp.Or(r.Look, time.Second)) {
 			// First the listener is known, so that a reader of the stream's beginning misses no webhook after it.
 			if _, err := r.Pool.Exec(ctx, listening, line.channel); err != nil {
 				return unreachable(err)

@@ -138,9 +138,7 @@ func (p *process) finishesDeletion() {
 	metadata := eventstore.Metadata{Organization: p.organization, Actor: "key:test"}
 	must.Get(destination.Aggregate.Execute(p.Context(), p.app.Commands.Store, id,
 		command, destination.Options{Metadata: metadata}))(p)
-	if again := p.connect("cut-off", nowhere, 0); again == id.String() {
-		p.Error("the deleted destination is back")
-	}
+	assert.True(p, p.connect("cut-off", nowhere, 0) != id.String(), "the deleted destination is back")
 	p.eventually("its data key is gone", func() bool {
 		return p.count("SELECT count(*) FROM carillon.data_keys WHERE id = $1", id) == 0
 	})

@@ -93,6 +93,9 @@ func serversOn(s *stores, log *slog.Logger) *servers {
 
 // Waiting does not help with a password that the event store refuses, so the answer names the cause.
 func TestRefusedPasswordIsReported(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the client of the store looks for a leader for seconds, at each of several calls")
+	}
 	t.Parallel()
 	tls := httptest.NewTLSServer(nil) // for its certificate
 	tls.Close()

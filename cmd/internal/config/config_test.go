@@ -321,9 +321,7 @@ func TestRestoredDirectoryWaits(t *testing.T) {
 		t.Errorf("a directory that was never restored: %v, %v", restored, err)
 	}
 	must.OK(t, config.MarkRestored(dir, false))
-	if _, err := check(true, config.RoleAPI); err == nil {
-		t.Error("a restore that was not finished is served")
-	}
+	assert.True(t, assert.Err(check(true, config.RoleAPI)) != nil, "a restore that was not finished is served")
 	must.OK(t, config.MarkRestored(dir, true))
 	for _, role := range []string{config.RoleDispatch, config.RoleDeliver, config.RoleCollect} {
 		_, err := check(false, config.RoleAPI, role)

@@ -37,9 +37,8 @@ func TestAlarm(t *testing.T) {
 	b.get(t, path).expect(t, 200, "3 failures in a row", "endpoint answered 500", "disabled after 97 more",
 		path+"/recover", "Send what failed")
 	pill := `<span class="status failing">failing: 1</span>`
-	if p := b.get(t, "/console/destinations?status=failing").expect(t, 200); strings.Contains(p.body, "Hook") {
-		t.Error("nothing is retried, and it fails")
-	}
+	assert.True(t, !strings.Contains(b.get(t, "/console/destinations?status=failing").expect(t, 200).body, "Hook"),
+		"nothing is retried, and it fails")
 	retried := w.publish(t, "fair")
 	w.attemptedAs(t, retried, id, 503, "later", firstOfMany)
 	b.get(t, "/console/destinations?status=failing").expect(t, 200, pill)
@@ -47,9 +46,8 @@ func TestAlarm(t *testing.T) {
 	b.post(t, path+"/recover").leadsTo(t, path+"?done=recovering")
 	assert.Equal(t, strings.Contains(b.get(t, path+"/recover").expect(t, 200).body, "waits for its retry"), false,
 		"what is due waits for a retry")
-	if p := reader.get(t, path).expect(t, 200, "4 failures in a row"); strings.Contains(p.body, "Send what failed") {
-		t.Error("a reader is shown a button")
-	}
+	assert.True(t, !strings.Contains(reader.get(t, path).expect(t, 200, "4 failures in a row").body, "Send what failed"),
+		"a reader is shown a button")
 	// A success ends the streak, but neither what failed nor the way to send it.
 	w.attempted(t, w.publish(t, "flea market"), id, 500, "no")
 	w.attempted(t, w.publish(t, "opera"), id, 204, "")

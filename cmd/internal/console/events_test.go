@@ -98,12 +98,10 @@ func TestRecipients(t *testing.T) {
 		row, _, _ = strings.Cut(row, "</tr>")
 		assert.True(t, strings.Contains(row, why), "%s: not %q in\n%s", name, why, row)
 	}
-	if p := b.get(t, path+"?who=waiting").expect(t, 200, "Got it"); strings.Contains(p.body, "Was disabled") {
-		t.Error("those that did not get it are among those that did")
-	}
-	if p := b.get(t, path+"?who=none").expect(t, 200, "Was disabled"); strings.Contains(p.body, "<bdi>Got it") {
-		t.Error("those that got it are among those that did not")
-	}
+	assert.True(t, !strings.Contains(b.get(t, path+"?who=waiting").expect(t, 200, "Got it").body, "Was disabled"),
+		"those that did not get it are among those that did")
+	assert.True(t, !strings.Contains(b.get(t, path+"?who=none").expect(t, 200, "Was disabled").body, "<bdi>Got it"),
+		"those that got it are among those that did not")
 	b.get(t, path+"?who=me").expect(t, 400, "one of waiting, retrying, delivering, succeeded")
 }
 

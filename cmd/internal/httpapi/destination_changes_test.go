@@ -222,9 +222,7 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 		}
 	}
 	assert.Equal(t, sealed(), false, "its data key is still there")
-	if again := s.destination(t, "crm"); again.ID == created.ID {
-		t.Error("the deleted destination is back")
-	}
+	assert.True(t, s.destination(t, "crm").ID != created.ID, "the deleted destination is back")
 	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
 		"destination.deleted.v1")
 }

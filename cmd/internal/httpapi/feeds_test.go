@@ -323,9 +323,7 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 	}
 	s.get(t, path+"/sources").into(t, 200, &list)
 	assert.True(t, len(list) == 1 && list[0].ID == stays, "sources left: %+v", list)
-	if again := s.attach(t, path, first); again == association {
-		t.Error("a new association has the id of the old one")
-	}
+	assert.True(t, s.attach(t, path, first) != association, "a new association has the id of the old one")
 	assert.Equal(t, s.items(t, path, 2)["Alone"], ids["Alone"], "it came back as … and was %v", ids)
 }
 

@@ -336,9 +336,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 				t.Errorf("the probe found %+v", reached)
 			}
 			p.sends(theirs)
-			if mended := set(); mended.Value.Certificate.ID == first.Value.Certificate.ID {
-				t.Error("it was not set again")
-			}
+			assert.True(t, set().Value.Certificate.ID != first.Value.Certificate.ID, "it was not set again")
 			s.eventually("it is shown", func() bool {
 				via, err := p.facts.Connections(t.Context(), ours)
 				return err == nil && via != nil

@@ -134,7 +134,5 @@ func TestRecentPublications(t *testing.T) {
 	want, _ := kept.Bytes()
 	got, err := read.Bytes()
 	assert.True(t, err == nil && bytes.Equal(got, want), "%s (%v), want %s", got, err, want)
-	if _, err := p.body(t.Context(), store, uuid.New()); err == nil {
-		t.Error("a body of nothing")
-	}
+	assert.True(t, assert.Err(p.body(t.Context(), store, uuid.New())) != nil, "a body of nothing")
 }

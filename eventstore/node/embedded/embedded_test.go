@@ -175,9 +175,8 @@ func TestAppend_refusesNames(t *testing.T) {
 	}
 	nameless := proposed(1)
 	nameless[0].Type = ""
-	if _, err := store.Append(t.Context(), "thing-1", eventstore.NoStream, nameless); err == nil {
-		t.Error("an event without a type was accepted")
-	}
+	assert.True(t, assert.Err(store.Append(t.Context(), "thing-1", eventstore.NoStream, nameless)) != nil,
+		"an event without a type was accepted")
 }
 
 func TestAppend_fullDisk(t *testing.T) {

@@ -97,6 +97,7 @@ func Start(tb testing.TB) *Fixture {
 	p.Queries = &query.Queries{Pool: p.Pool}
 	p.Progress = projections.NewProgress(p.Pool)
 	p.Relay = &adapters.Relay{Pool: p.Pool, Locks: pgtest.Locks(tb, p.Pool)}
+	p.Relay.Look = 50 * time.Millisecond
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{
 		Version: "test",
 		Relay:   p.Relay.For,

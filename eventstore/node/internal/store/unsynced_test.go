@@ -55,9 +55,7 @@ func TestUnsyncedAppends(t *testing.T) {
 			follows(t, s)
 			assert.True(t, s.Watermark() >= at.Position, "not durable")
 			crashed := openIn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-			if n := countAll(t, crashed); n == 0 {
-				t.Error("lost")
-			}
+			assert.True(t, countAll(t, crashed) != 0, "lost")
 			must.OK(t, crashed.Close())
 			before := countAll(t, s)
 			appended(t, s)
