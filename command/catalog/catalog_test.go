@@ -1,8 +1,14 @@
 package catalog_test
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"carillon/command/catalog"
 	"carillon/eventstore/storetest/assert"
@@ -83,4 +89,40 @@ func TestNew_withoutWorkingDirectory(t *testing.T) {
 	t.Chdir(dir)
 	must.OK(t, os.Remove(dir))
 	must.Get(catalog.New())(t)
+}
+
+// The documents' tables and the schema have what is declared of notices.
+func TestNoticesAreDocumented(t *testing.T) {
+	t.Parallel()
+	types := must.Get(catalog.NoticeTypes())(t)
+	var schema struct {
+		Properties map[string]any `json:"properties"`
+	}
+	must.OK(t, json.Unmarshal(types[0].Schema, &schema))
+	for _, notice := range catalog.Notices {
+		page := "../../docs/use/webhooks.md"
+		if notice.Operators {
+			page = "../../docs/operate/monitor.md"
+		}
+		text := must.Get(os.ReadFile(page))(t)
+		row := fmt.Sprintf("| `%s` | %s | `%s` |\n", notice.Type, notice.When, strings.Join(notice.Data, "`, `"))
+		assert.Equal(t, strings.Contains(string(text), row), true, "%s lacks %s", page, row)
+		for _, member := range notice.Data {
+			if _, has := schema.Properties[member]; !has && !notice.Operators {
+				t.Errorf("the schema has no %s", member)
+			}
+		}
+	}
+}
+
+func TestExampleMatchesItsSchema(t *testing.T) {
+	t.Parallel()
+	types := must.Get(catalog.New())(t)
+	for _, entry := range types.Types() {
+		example := must.Get(entry.Example(uuid.NewString, time.Now()))(t)
+		data := must.Get(json.Marshal(example))(t)
+		if problems, err := types.Check(entry.Name, data); err != nil || len(problems) > 0 || len(example) < 3 {
+			t.Errorf("%s: %s: %v %v", entry.Name, data, problems, err)
+		}
+	}
 }

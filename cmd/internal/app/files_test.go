@@ -3,13 +3,21 @@ package app
 import (
 	"crypto/tls"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/config"
+	"carillon/command/collect"
+	"carillon/command/collect/sources/site"
 	"carillon/command/egress"
 	"carillon/docs"
 	"carillon/eventstore/storetest/assert"
@@ -120,4 +128,26 @@ func TestPlainConnectionsOverANetwork(t *testing.T) {
 		cfg := must.Get(pgconn.ParseConfig(address))(t)
 		assert.Equal(t, mayBePlain(cfg), want, "%s: reported", address)
 	}
+}
+
+// Denied ranges apply to collectors, too, and precede allowed ones.
+func TestCollectorsKeepFromDenied(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(server.Close)
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	collectors := must.Get(Collectors(Collecting{
+		Allow:       loopback,
+		Deny:        loopback,
+		NoHostDelay: true,
+		Now:         time.Now,
+	}))(t)
+	page := collect.Source{Type: source.TypeSite, URL: server.URL}
+	for _, start := range collectors[site.Type].Start(page) {
+		_, err := collectors[site.Type].Read(t.Context(), page, collect.Known{Link: start})
+		assert.Is(t, err, collect.ErrBlockedAddress, "%s", start.Address)
+	}
+	n := asked.Load()
+	assert.True(t, n <= 0, "it was asked %d times", n)
 }
