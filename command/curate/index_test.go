@@ -325,9 +325,8 @@ func TestIndex_deletedFeed(t *testing.T) {
 	s := begin(t).attach(oneFeed, site).observe(concert, site, noon.Add(day)).
 		feed(oneFeed, feed.Deleted{At: noon}).expect().
 		observe(exhibition, site, noon.Add(day)).expect()
-	if s.known[concert].Feeds[oneFeed] || s.index.feeds.Get(oneFeed) != nil || len(s.index.feedsOfSource) != 0 {
-		t.Error("something of the feed is left")
-	}
+	assert.True(t, !s.known[concert].Feeds[oneFeed] && s.index.feeds.Get(oneFeed) == nil &&
+		len(s.index.feedsOfSource) == 0, "something of the feed is left")
 }
 
 func TestIndex_registeredFeed(t *testing.T) {
@@ -360,8 +359,7 @@ func TestIndex_changeFromNewSource(t *testing.T) {
 
 func TestInstantPrecision(t *testing.T) {
 	t.Parallel()
-	if got := instant(noon.Add(1999 * time.Nanosecond)); !got.Equal(noon.Add(time.Microsecond)) {
-		t.Error(got)
-	}
+	got := instant(noon.Add(1999 * time.Nanosecond))
+	assert.True(t, got.Equal(noon.Add(time.Microsecond)), "%v", got)
 	assert.Equal(t, instant(time.Time{}).IsZero(), true, "no time became one")
 }

@@ -383,9 +383,7 @@ func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 				}
 			}
 			for _, line := range tt.then {
-				if !slices.Contains(want, line) {
-					t.Errorf("not so: %s, but\n%s", line, strings.Join(want, "\n"))
-				}
+				assert.True(t, slices.Contains(want, line), "not so: %s, but\n%s", line, strings.Join(want, "\n"))
 			}
 			peace.lose()
 			peace.react(forever)

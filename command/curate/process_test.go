@@ -163,9 +163,8 @@ func TestRetiredHappeningIsForgotten(t *testing.T) {
 	p.note(p.feeds["hall"], feed.SourceDetached{SourceID: p.sources["hall"], At: time.Now()})
 	p.note(p.feeds["club"], feed.SourceAttached{SourceID: p.sources["hall"], SourceType: "site", At: time.Now()})
 	p.react(forever)
-	if !p.item("hall", "first").InFeed || p.item("club", "first").InFeed {
-		t.Error("the item of a retired happening has changed")
-	}
+	assert.True(t, p.item("hall", "first").InFeed && !p.item("club", "first").InFeed,
+		"the item of a retired happening has changed")
 }
 
 // Publications combine all sources, also those outside of the feed.
@@ -177,9 +176,8 @@ func TestPublicationsCombineAllSources(t *testing.T) {
 	p.react(forever)
 	for _, e := range processtest.Events(t, p.store, eventstore.Start,
 		eventstore.Categories(publication.Aggregate.Category)) {
-		if !bytes.Contains(e.Data, []byte("As the hall has it")) || bytes.Contains(e.Data, []byte("the town")) {
-			t.Errorf("published %s", e.Data)
-		}
+		assert.True(t, bytes.Contains(e.Data, []byte("As the hall has it")) && !bytes.Contains(e.Data, []byte("the town")),
+			"published %s", e.Data)
 	}
 	assert.Equal(t, len(p.heard("town")), 1, "the town's feed heard")
 }
@@ -379,9 +377,8 @@ func TestCurationComesToTheSame(t *testing.T) {
 			want := quiet.did()
 			assert.Same(t, troubled.did(), want)
 			assert.Same(t, troubled.memory.All(), quiet.memory.All())
-			if len(want) < 20 || !troubled.killed {
-				t.Errorf("it was killed: %t, and did no more than %q", troubled.killed, want)
-			}
+			assert.True(t, len(want) >= 20 && troubled.killed,
+				"it was killed: %t, and did no more than %q", troubled.killed, want)
 			quiet.lose()
 			quiet.react(forever)
 			assert.Same(t, quiet.did(), want)

@@ -13,6 +13,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 )
 
 // TestLongChainOfMergesIsFollowed shows that a chain of any length is followed to its end, and that a ring ends too.
@@ -59,8 +60,7 @@ func TestCuration_survivesAPanic(t *testing.T) {
 			return errors.Join(err, begun.wait())
 		},
 	} {
-		if _, panicked := errors.AsType[*panics.Error](do(t.Context())); !panicked {
-			t.Errorf("%s: no panic is reported", place)
-		}
+		_, panicked := errors.AsType[*panics.Error](do(t.Context()))
+		assert.True(t, panicked, "%s: no panic is reported", place)
 	}
 }

@@ -17,17 +17,13 @@ import (
 func TestEachReasonHasAnAdvice(t *testing.T) {
 	t.Parallel()
 	for _, reason := range append(Reasons(), noteUnstorable) {
-		if Advice(reason) == "" {
-			t.Errorf("there is no advice on %s", reason)
-		}
+		assert.True(t, Advice(reason) != "", "there is no advice on %s", reason)
 	}
 	for _, code := range []collect.NoteCode{
 		collect.NoteNoEvents, collect.NoteNeedsJavaScript, collect.NoteSkippedEvent, collect.NoteBrokenMarkup,
 		collect.NoteAssumedTimezone, collect.NotePageFailed, collect.NoteLeftOut, collect.NoteTruncated,
 	} {
-		if Advice(string(code)) == "" {
-			t.Errorf("there is no advice on the note %s", code)
-		}
+		assert.True(t, Advice(string(code)) != "", "there is no advice on the note %s", code)
 	}
 	assert.Equal(t, Advice("unknown"), "", "advice on an unknown reason")
 }
@@ -62,9 +58,7 @@ func TestBacklogDelaysPages(t *testing.T) {
 			go func() { waited <- b.Wait(t.Context()) }()
 		}
 		synctest.Wait()
-		if len(waited) > 0 || len(gone) > 0 {
-			t.Fatal("a page is read although there is no room")
-		}
+		must.True(t, len(waited) == 0 && len(gone) == 0, "a page is read although there is no room")
 		cancel(errGone)
 		assert.Is(t, <-gone, errGone, "who gave up")
 		second()

@@ -183,9 +183,7 @@ func TestIdentification_claims(t *testing.T) {
 				}
 				got = append(got, s.Key)
 			}
-			if fmt.Sprint(got) != tt.want {
-				t.Errorf("got %v, want %s", got, tt.want)
-			}
+			assert.True(t, fmt.Sprint(got) == tt.want, "got %v, want %s", got, tt.want)
 		})
 	}
 }

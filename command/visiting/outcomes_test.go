@@ -53,9 +53,7 @@ func TestFailures(t *testing.T) {
 			default:
 				t.Errorf("it ended with %+v", e)
 			}
-			if reason != tt.reason || message != tt.message {
-				t.Errorf("it ended with %q: %q", reason, message)
-			}
+			assert.True(t, reason == tt.reason && message == tt.message, "it ended with %q: %q", reason, message)
 		})
 	}
 	s := begin(t, collect.Source{Type: source.TypeFacebook, Handle: "someone"}, nil)
@@ -198,14 +196,12 @@ func TestPauseEndsVisitAtNextPage(t *testing.T) {
 	var outcome string
 	s.monitor.Visited = func(_, of string) { outcome = of }
 	s.expect("before the pause", "observed")
-	if !slices.Equal(l.asked, []string{"root", "0", "1"}) || outcome != "paused" {
-		t.Errorf("asked for %v, then it is %s", l.asked, outcome)
-	}
+	assert.True(t, slices.Equal(l.asked, []string{"root", "0", "1"}) && outcome == "paused",
+		"asked for %v, then it is %s", l.asked, outcome)
 	s.when(source.Resume{At: time.Now()})
 	s.monitor.Visit(t.Context(), s.turn())
-	if !slices.Equal(l.asked, []string{"root", "0", "1", "2"}) || outcome != "ok" {
-		t.Errorf("asked for %v, then it is %s", l.asked, outcome)
-	}
+	assert.True(t, slices.Equal(l.asked, []string{"root", "0", "1", "2"}) && outcome == "ok",
+		"asked for %v, then it is %s", l.asked, outcome)
 }
 
 // A visit that panics is left, and made again a while later.
@@ -224,10 +220,9 @@ func TestVisit_survivesAPanic(t *testing.T) {
 			s.monitor.Visited = func(_, of string) { outcomes = append(outcomes, of) }
 			plant(s.monitor)
 			s.request(t.Context())
-			if turns, err := s.walks.Take(t.Context(), 1, nil); len(turns) > 0 || err != nil ||
-				!slices.Equal(outcomes, []string{"trouble"}) {
-				t.Errorf("turns %+v, %v after %q", turns, err, outcomes)
-			}
+			turns, err := s.walks.Take(t.Context(), 1, nil)
+			assert.True(t, len(turns) == 0 && err == nil && slices.Equal(outcomes, []string{"trouble"}),
+				"turns %+v, %v after %q", turns, err, outcomes)
 			s.walks.Age(time.Minute)
 			s.turn()
 		})

@@ -42,10 +42,9 @@ func TestPagesOfSourceMakeOneView(t *testing.T) {
 	s.expect("at first", "observed")
 	s.expect("the same again", "")
 	event := must.Get(happening.Events.Decode(&s.events(happening.Aggregate.Category)[0]))(t)
-	if e, is := event.(happening.Observed); !is || e.Details.Title != "Jazz night" || e.Details.PrimaryImage == "" ||
-		e.Details.Location == nil || e.Details.Description == "" || e.Version != 2 {
-		t.Errorf("observed: %+v", event)
-	}
+	e, is := event.(happening.Observed)
+	assert.True(t, is && e.Details.Title == "Jazz night" && e.Details.PrimaryImage != "" && e.Details.Location != nil &&
+		e.Details.Description != "" && e.Version == 2, "observed: %+v", event)
 
 	own.Details.Description = "<p>A quintet</p>"
 	l.set(address, leaflet{view: []collect.Observation{own}})
@@ -176,9 +175,8 @@ func TestVisit_cutOffBeforeComparison(t *testing.T) {
 		ctx, cut := context.WithCancel(t.Context())
 		s.monitor.Store = &cutting{Store: s.store, after: after, cut: cut}
 		s.request(ctx)
-		if got := len(s.events(happening.Aggregate.Category)); got > many {
-			t.Errorf("all are recorded: %d", got)
-		}
+		got := len(s.events(happening.Aggregate.Category))
+		assert.True(t, got <= many, "all are recorded: %d", got)
 		s.monitor.Store = s.store
 		s.monitor.Visit(t.Context(), s.turn())
 		assert.Equal(t, len(s.events(happening.Aggregate.Category)), many+2,

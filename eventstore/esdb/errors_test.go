@@ -10,6 +10,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/assert"
 )
 
 // A deadline is reported by the side that notices it first: the own context, gRPC's timer, or the server that knows of
@@ -22,9 +23,8 @@ func TestDeadline_sameErrorFromAnySide(t *testing.T) {
 		refused(status.Error(codes.DeadlineExceeded, "from the server"), nil),
 	} {
 		got := translate(err)
-		if !errors.Is(got, context.DeadlineExceeded) || !errors.Is(got, eventstore.ErrUnavailable) {
-			t.Errorf("%v became %v, want unavailable by the deadline", err, got)
-		}
+		assert.True(t, errors.Is(got, context.DeadlineExceeded) && errors.Is(got, eventstore.ErrUnavailable),
+			"%v became %v, want unavailable by the deadline", err, got)
 	}
 }
 
@@ -33,7 +33,6 @@ func TestSearch_survivesAPanic(t *testing.T) {
 	t.Parallel()
 	s := &connection{} // without a logger, a context and addresses
 	found := <-s.search("member")
-	if _, panicked := errors.AsType[*panics.Error](found.Err); !panicked {
-		t.Errorf("found %v, %v", found.Val, found.Err)
-	}
+	_, panicked := errors.AsType[*panics.Error](found.Err)
+	assert.True(t, panicked, "found %v, %v", found.Val, found.Err)
 }

@@ -192,19 +192,15 @@ func deposed(t *testing.T, c *cluster, url string) {
 	}
 	writers.Wait()
 	must.OK(t, add(t.Context(), store, id))
-	if took := time.Since(changed); took > time.Second {
-		t.Errorf("a change of the leader took %s", took)
-	}
+	took := time.Since(changed)
+	assert.True(t, took <= time.Second, "a change of the leader took %s", took)
 	direct := c.open("esdb://" + second.address + "?tls=false")
 	assert.Equal(t, must.Get(counter.Load(t.Context(), direct, id))(t).State, 1, "at the new leader")
 	assert.Is(t, <-ended, eventstore.ErrUnavailable, "the subscription to the old one ended with")
 	synctest.Wait()
-	if left := first.open(); left > 0 {
-		t.Errorf("%d connections to the old leader are left", left)
-	}
-	if first.Referred() == 0 {
-		t.Error("the old leader was not asked for the leader")
-	}
+	left := first.open()
+	assert.True(t, left <= 0, "%d connections to the old leader are left", left)
+	assert.True(t, first.Referred() != 0, "the old leader was not asked for the leader")
 }
 
 // If a leader is frozen, another member names the present leader.
@@ -216,9 +212,7 @@ func TestFrozenLeader_left(t *testing.T) {
 		third.Follow(first.address)
 		store := c.open(fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
 		must.OK(t, add(t.Context(), store, uuid.New()))
-		if first.open() == 0 {
-			t.Fatal("the leader was not found")
-		}
+		must.True(t, first.open() != 0, "the leader was not found")
 		first.frozen.Store(true)
 		appended := make(chan error, 1)
 		began := time.Now()
@@ -243,8 +237,7 @@ func TestWrongRevision_noSearch(t *testing.T) {
 		second.frozen.Store(true)
 		began := time.Now()
 		_, err := store.AppendEntries(t.Context(), "thing-1", eventstore.NoStream, oneEvent())
-		if took := time.Since(began); !errors.Is(err, eventstore.ErrWrongRevision) || took > 0 {
-			t.Errorf("%v after %s", err, took)
-		}
+		took := time.Since(began)
+		assert.True(t, errors.Is(err, eventstore.ErrWrongRevision) && took <= 0, "%v after %s", err, took)
 	})
 }

@@ -146,12 +146,9 @@ func TestOrderedAppendsEndWithTheFirstRefusal(t *testing.T) {
 				}
 			})
 			mistaken := refused.want != nil && !errors.Is(err, refused.want)
-			if err == nil || mistaken || answered < 12 || answered > 20 || given == 100 {
-				t.Errorf("error = %v after %d answers to %d", err, answered, given)
-			}
-			if err != nil && !strings.Contains(err.Error(), "thing-20") {
-				t.Errorf("error %q does not name the stream", err)
-			}
+			assert.True(t, err != nil && !mistaken && answered >= 12 && answered <= 20 && given != 100,
+				"error = %v after %d answers to %d", err, answered, given)
+			assert.True(t, err == nil || strings.Contains(err.Error(), "thing-20"), "error %q does not name the stream", err)
 		})
 	}
 }
@@ -173,9 +170,8 @@ func TestOrderedAppendsGiveUp(t *testing.T) {
 				m.LoseLeader(time.Hour)
 			}
 		})
-		if !errors.Is(err, eventstore.ErrUnavailable) || answered != 1 {
-			t.Errorf("error = %v after %d answers", err, answered)
-		}
+		assert.True(t, errors.Is(err, eventstore.ErrUnavailable) && answered == 1,
+			"error = %v after %d answers", err, answered)
 	})
 }
 
@@ -220,9 +216,8 @@ func TestLastRevision(t *testing.T) {
 			must.OK(t, store.Tombstone(ctx, "thing-plain"))
 			assert.Is(t, assert.Err(store.LastRevision(ctx, "thing-plain")), eventstore.ErrStreamDeleted,
 				"a tombstoned stream")
-			if head, err := store.Head(ctx); err != nil || head == eventstore.Start {
-				t.Errorf("%s, %v", head, err)
-			}
+			head, err := store.Head(ctx)
+			assert.True(t, err == nil && head != eventstore.Start, "%s, %v", head, err)
 			assert.Equal(t, len(orderOf(ctx, t, store)), 13, "events in the log: asking has left something")
 		})
 	}
@@ -250,9 +245,7 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 				}
 			}
 		})
-		if err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
 		cancel()
 		found := map[uuid.UUID]bool{}
 		for _, id := range orderOf(t.Context(), t, store) {
@@ -300,7 +293,6 @@ func leavesFrozen(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	moved := orderOf(t.Context(), t, c.open("esdb://"+second.address+"?tls=false"))
-	if len(moved) < 200 || len(moved) > 232 || !slices.Equal(moved, given[400-len(moved):]) {
-		t.Errorf("%d events at the new leader, or another order", len(moved))
-	}
+	assert.True(t, len(moved) >= 200 && len(moved) <= 232 && slices.Equal(moved, given[400-len(moved):]),
+		"%d events at the new leader, or another order", len(moved))
 }

@@ -154,9 +154,8 @@ func TestMissingServer_reportedSoon(t *testing.T) {
 		store, err := esdb.OpenDialed("esdb://127.0.0.1:2113?tls=false", refused, slog.New(slog.DiscardHandler))
 		must.OK(t, err)
 		_, err = store.Head(t.Context())
-		if !errors.Is(err, eventstore.ErrUnavailable) || !strings.Contains(err.Error(), "no server in") {
-			t.Errorf("error = %v, want unavailable with no server", err)
-		}
+		assert.True(t, errors.Is(err, eventstore.ErrUnavailable) && strings.Contains(err.Error(), "no server in"),
+			"error = %v, want unavailable with no server", err)
 		must.OK(t, store.Close())
 	})
 }
@@ -192,9 +191,8 @@ func slow(t *testing.T, store *esdb.Store, stall chan struct{}) {
 	}
 	_, headErr := store.Head(hurried)
 	for what, err := range map[string]error{"read": readErr, "head": headErr} {
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, eventstore.ErrUnavailable) {
-			t.Errorf("%s: error = %v, want unavailable by the own deadline", what, err)
-		}
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && errors.Is(err, eventstore.ErrUnavailable),
+			"%s: error = %v, want unavailable by the own deadline", what, err)
 	}
 	time.Sleep(4 * time.Second) // by the clock of the bubble, and longer than a missing server is waited for
 	select {
@@ -213,9 +211,8 @@ func TestConnectionsBroken_retried(t *testing.T) {
 		listener := newPipes()
 		listener.breaks = 40 // by ten a second: longer than a missing server is waited for
 		through(t, listener, nil, slog.New(slog.DiscardHandler), func(store *esdb.Store) {
-			if _, err := store.Head(t.Context()); err != nil {
-				t.Error(err)
-			}
+			_, err := store.Head(t.Context())
+			assert.True(t, err == nil, "%v", err)
 		})
 	})
 }
@@ -286,9 +283,8 @@ func resumed(t *testing.T, store *esdb.Store) {
 				before++
 			}
 		}
-		if _, more := rest(position); before+more != 40 {
-			t.Errorf("%d events up to %s and %d after it, want 40 together", before, position, more)
-		}
+		_, more := rest(position)
+		assert.True(t, before+more == 40, "%d events up to %s and %d after it, want 40 together", before, position, more)
 	}
 	var between eventstore.Position
 	for first := range store.All(ctx, eventstore.Start) {

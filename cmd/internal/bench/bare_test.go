@@ -19,6 +19,7 @@ import (
 
 	"carillon/cmd/internal/dev"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/column"
 )
@@ -138,10 +139,8 @@ func (r *rig) insertBare(n int, inserted chan<- bareDelivery) {
 func (r *rig) updateBare(sent <-chan uuid.UUID) {
 	var batch []uuid.UUID
 	update := func() {
-		if _, err := r.pool.Exec(r.Context(), "UPDATE bare SET succeeded = true WHERE id = ANY($1)",
-			column.UUIDs(batch)); err != nil {
-			r.Error(err)
-		}
+		_, err := r.pool.Exec(r.Context(), "UPDATE bare SET succeeded = true WHERE id = ANY($1)", column.UUIDs(batch))
+		assert.True(r, err == nil, "%v", err)
 		batch = batch[:0]
 	}
 	for id := range sent {

@@ -35,9 +35,7 @@ func (r *rig) attach(sourceType, feed string, addresses ...string) {
 		if err == nil {
 			err = r.post("/feeds/events/"+feed+"/sources", map[string]any{"sourceType": sourceType, "sourceId": added.ID}, nil)
 		}
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.OK(r, err)
 	}
 }
 

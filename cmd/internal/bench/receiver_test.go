@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -154,9 +155,8 @@ func (c *receiver) reportCame(n int) {
 	for _, times := range c.seen {
 		duplicates += times - 1
 	}
-	if len(c.seen) != n || c.invalid != 0 {
-		c.Errorf("%d of %d deliveries came, %d with a bad signature", len(c.seen), n, c.invalid)
-	}
+	assert.True(c, len(c.seen) == n && c.invalid == 0,
+		"%d of %d deliveries came, %d with a bad signature", len(c.seen), n, c.invalid)
 	report(c.TB, "duplicates", float64(duplicates))
 	report(c.TB, "connections", float64(c.opened.Load()))
 }

@@ -156,9 +156,7 @@ func (r *rig) destination(key, url, types string) (d created) {
 		body := map[string]any{"eventTypes": []string{types}, "scopeKind": "all"}
 		err = r.call(http.MethodPost, r.api+"/events/destinations/"+d.ID+"/subscriptions", key, body, nil)
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return d
 }
 
@@ -171,9 +169,7 @@ func (r *rig) tenant() (id uuid.UUID, key string) {
 		id = uuid.MustParse(made.ID)
 		err = r.call(http.MethodPost, r.admin+"/admin/organizations/"+made.ID+"/keys", r.token, map[string]any{}, &made)
 	}
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.OK(r, err)
 	return id, made.Key
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
+	"carillon/eventstore/storetest/assert"
 )
 
 func TestWorkEnds(t *testing.T) {
@@ -19,9 +20,7 @@ func TestWorkEnds(t *testing.T) {
 	if turns != 10 || !errors.Is(b.Err(), collect.ErrTooComplex) {
 		t.Errorf("ended after %d turns: %v", turns, b.Err())
 	}
-	if b.Memory(1) || b.Work(0) {
-		t.Error("a budget that is used up has some left")
-	}
+	assert.True(t, !b.Memory(1) && !b.Work(0), "a budget that is used up has some left")
 }
 
 func TestMemoryEnds(t *testing.T) {
@@ -62,7 +61,5 @@ func TestNoBudgetHasNoBounds(t *testing.T) {
 	t.Parallel()
 	var b *budget.Budget
 	b.Refuse("for a reason")
-	if !b.Work(1<<40) || !b.Memory(1<<40) || b.Err() != nil {
-		t.Error("nil has bounds")
-	}
+	assert.True(t, b.Work(1<<40) && b.Memory(1<<40) && b.Err() == nil, "nil has bounds")
 }

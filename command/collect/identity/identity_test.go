@@ -41,9 +41,8 @@ func TestSameKey(t *testing.T) {
 			"https://a.example/e"},
 		{"https://a.example/e?sid=9f8e7d6c5b4a39281706f5e4d3c2b1a0", "https://a.example/e"},
 	} {
-		if a, b := identity.URLKey(parse(t, tt.a)), identity.URLKey(parse(t, tt.b)); a != b {
-			t.Errorf("%s is %s, %s is %s", tt.a, a, tt.b, b)
-		}
+		a, b := identity.URLKey(parse(t, tt.a)), identity.URLKey(parse(t, tt.b))
+		assert.True(t, a == b, "%s is %s, %s is %s", tt.a, a, tt.b, b)
 	}
 }
 
@@ -108,9 +107,8 @@ func TestGenericFragments(t *testing.T) {
 func TestSplitRemark_noText(t *testing.T) {
 	t.Parallel()
 	title := "[" + strings.Repeat("\x80", 200)
-	if rest, remark := identity.SplitRemark(title); rest != title || remark != (identity.Remark{}) {
-		t.Errorf("got %q with %+v", rest, remark)
-	}
+	rest, remark := identity.SplitRemark(title)
+	assert.True(t, rest == title && remark == (identity.Remark{}), "got %q with %+v", rest, remark)
 }
 
 func TestReadRemark(t *testing.T) {
@@ -172,9 +170,7 @@ func TestSplitRemark(t *testing.T) {
 		{"CANCELLED!", "CANCELLED!", identity.Remark{}},
 	} {
 		rest, remark := identity.SplitRemark(tt.title)
-		if rest != tt.rest || remark != tt.remark {
-			t.Errorf("%q is %q with %+v", tt.title, rest, remark)
-		}
+		assert.True(t, rest == tt.rest && remark == tt.remark, "%q is %q with %+v", tt.title, rest, remark)
 	}
 }
 

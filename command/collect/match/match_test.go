@@ -121,9 +121,8 @@ func location(t *testing.T, text string) *happening.Location {
 	}
 	if point != "" {
 		l.Coordinates = &happening.Coordinates{}
-		if _, err := fmt.Sscanf(point, "%f,%f", &l.Coordinates.Lat, &l.Coordinates.Lng); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		_, err := fmt.Sscanf(point, "%f,%f", &l.Coordinates.Lat, &l.Coordinates.Lng)
+		must.True(t, err == nil, "%s: %v", text, err)
 	}
 	return l
 }
@@ -244,9 +243,8 @@ func TestScenesStayApart(t *testing.T) {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.scene != b.scene {
-				if v := compared(a, b); v.Same {
-					t.Errorf("%s, %s: %s %.2f\n\t%s\n\t%s", a.scene, b.scene, v.Reason, v.Score, b.line, a.line)
-				}
+				v := compared(a, b)
+				assert.True(t, !v.Same, "%s, %s: %s %.2f\n\t%s\n\t%s", a.scene, b.scene, v.Reason, v.Score, b.line, a.line)
 			}
 		}
 	}
@@ -301,9 +299,7 @@ func TestTitleMarks(t *testing.T) {
 	}
 	key := match.Mark{Kind: match.Key, Of: "url:a"}.Hash()
 	place := match.Mark{Kind: match.Place, Of: "v:fox", Day: "2026-12-05"}.Hash()
-	if key != 6359795980156621004 || place != 7004515969189209170 {
-		t.Errorf("hashes %d and %d", key, place)
-	}
+	assert.True(t, key == 6359795980156621004 && place == 7004515969189209170, "hashes %d and %d", key, place)
 }
 
 // Two houses under one number are two places.
@@ -316,9 +312,8 @@ func TestHousesUnderOneNumber(t *testing.T) {
 		}
 	}
 	must.Equal(t, len(both), 2, "events")
-	if v := match.Compare(both[0].Subject, both[1].Subject, match.Nothing); v.Same || v.Reason != match.OtherPlace {
-		t.Errorf("got %+v", v)
-	}
+	v := match.Compare(both[0].Subject, both[1].Subject, match.Nothing)
+	assert.True(t, !v.Same && v.Reason == match.OtherPlace, "got %+v", v)
 }
 
 // Events with one title and start under one number are two if their venues have no distinctive word in common.
@@ -384,9 +379,7 @@ func FuzzCompare(f *testing.F) {
 		if again := match.Compare(a, b, bond); again != v {
 			t.Errorf("at first %+v, then %+v", v, again)
 		}
-		if v.Reason == "" || v.Score < 0 || v.Score > 1 || math.IsNaN(v.Score) {
-			t.Errorf("verdict %+v", v)
-		}
+		assert.True(t, v.Reason != "" && v.Score >= 0 && v.Score <= 1 && !math.IsNaN(v.Score), "verdict %+v", v)
 		if bond == match.Beside && v.Same && v.Reason == match.ByMatch {
 			t.Error("two events that a source shows side by side are merged by similarity")
 		}
@@ -396,9 +389,7 @@ func FuzzCompare(f *testing.F) {
 			t.Errorf("with itself it comes to %+v", self)
 		}
 		for _, mark := range append(a.Marks(), b.Marks()...) {
-			if (len(mark.Day) < len(time.DateOnly)) != (mark.Kind == match.Key) || mark.Of == "" {
-				t.Errorf("mark %+v", mark)
-			}
+			assert.True(t, (len(mark.Day) < len(time.DateOnly)) == (mark.Kind == match.Key) && mark.Of != "", "mark %+v", mark)
 		}
 	})
 }
@@ -440,7 +431,6 @@ func TestLongTextsAreCompared(t *testing.T) {
 		}, Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: now.AddDate(0, 0, 3)}}}}}
 	}
 	short, long := match.Of(d(""), nil, now), match.Of(d(strings.Repeat("hijklmn 3 4 ", 100_000)), nil, now)
-	if v := match.Compare(short, long, match.Nothing); !v.Same || v.Score != 1 {
-		t.Errorf("got %+v", v)
-	}
+	v := match.Compare(short, long, match.Nothing)
+	assert.True(t, v.Same && v.Score == 1, "got %+v", v)
 }

@@ -42,9 +42,7 @@ func TestRecordedConversations(t *testing.T) {
 		files = os.DirFS(dir)
 	}
 	names, err := fs.Glob(files, "*.json")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no conversations: %v", err)
-	}
+	must.True(t, err == nil && len(names) != 0, "no conversations: %v", err)
 	plain, secure, ours := servers(t)
 	for _, name := range names {
 		server := plain

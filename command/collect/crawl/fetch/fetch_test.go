@@ -81,15 +81,13 @@ func TestGet(t *testing.T) {
 	})
 	f := newFetcher(t, fetch.Options{UserAgent: fetch.UserAgent("1.2", "https://carillon.example/about")})
 	page := must.Get(f.Get(t.Context(), server.URL+"/old", fetch.Validators{}))(t)
-	if string(page.Body) != "hello" || page.MediaType != "text/html" || page.URL.String() != server.URL+"/page" {
-		t.Errorf("got %q, %q at %s", page.Body, page.MediaType, page.URL)
-	}
+	assert.True(t, string(page.Body) == "hello" && page.MediaType == "text/html" &&
+		page.URL.String() == server.URL+"/page", "got %q, %q at %s", page.Body, page.MediaType, page.URL)
 	if want := (fetch.Validators{URL: server.URL + "/page", ETag: `"1"`}); page.Validators != want {
 		t.Errorf("validators %+v, want %+v", page.Validators, want)
 	}
-	if agent.Load() != "Carillon/1.2 (+https://carillon.example/about)" || encoding.Load() != "gzip" {
-		t.Errorf("asked as %q, accepting %q", agent.Load(), encoding.Load())
-	}
+	assert.True(t, agent.Load() == "Carillon/1.2 (+https://carillon.example/about)" && encoding.Load() == "gzip",
+		"asked as %q, accepting %q", agent.Load(), encoding.Load())
 }
 
 func TestNotModified(t *testing.T) {
@@ -110,13 +108,10 @@ func TestNotModified(t *testing.T) {
 	})
 	f := newFetcher(t, fetch.Options{})
 	first, err := f.Get(t.Context(), server.URL+"/moved", fetch.Validators{})
-	if err != nil || first.NotModified {
-		t.Fatalf("first: %+v, %v", first, err)
-	}
+	must.True(t, err == nil && !first.NotModified, "first: %+v, %v", first, err)
 	second, err := f.Get(t.Context(), server.URL+"/moved", first.Validators)
-	if err != nil || !second.NotModified || second.Validators != first.Validators {
-		t.Errorf("second: %+v, %v", second, err)
-	}
+	assert.True(t, err == nil && second.NotModified && second.Validators == first.Validators,
+		"second: %+v, %v", second, err)
 	assert.Is(t, assert.Err(f.Get(t.Context(), server.URL+"/broken", first.Validators)), collect.ErrHTTPStatus,
 		"a 304 to an unconditional request")
 }
@@ -203,9 +198,7 @@ func TestFailures(t *testing.T) {
 			}
 			_, err := f.Get(t.Context(), tt.url, fetch.Validators{})
 			var failure *collect.FetchError
-			if !errors.Is(err, tt.want) || !errors.As(err, &failure) {
-				t.Fatalf("got %v, want %v", err, tt.want)
-			}
+			must.True(t, errors.Is(err, tt.want) && errors.As(err, &failure), "got %v, want %v", err, tt.want)
 			assert.Equal(t, strings.Contains(err.Error(), "s3cret"), false, "the error shows a secret: %v", err)
 		})
 	}
@@ -225,9 +218,7 @@ func TestCancelledByTheCaller(t *testing.T) {
 		},
 	})
 	_, err := newFetcher(t, fetch.Options{}).Get(ctx, server.URL+"/page", fetch.Validators{})
-	if !errors.Is(err, context.Canceled) || errors.Is(err, collect.ErrTimeout) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && !errors.Is(err, collect.ErrTimeout), "got %v", err)
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -253,9 +244,8 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		_, err := newFetcher(t, fetch.Options{}).Get(t.Context(), server.URL+path, fetch.Validators{})
 		var got *collect.StatusError
-		if !errors.As(err, &got) || got.RetryAfter < want[0] || got.RetryAfter > want[1] {
-			t.Errorf("%s: %v, %+v", path, err, got)
-		}
+		assert.True(t, errors.As(err, &got) && got.RetryAfter >= want[0] && got.RetryAfter <= want[1],
+			"%s: %v, %+v", path, err, got)
 	}
 }
 
@@ -269,10 +259,8 @@ func TestStay(t *testing.T) {
 		"/private": redirect("http://10.0.0.1/"),
 	})
 	f := newFetcher(t, fetch.Options{})
-	if page, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + "/here", Stay: true}); err != nil ||
-		string(page.Body) != "hello" {
-		t.Errorf("a redirect within the site gives %v, %v", page, err)
-	}
+	page, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + "/here", Stay: true})
+	assert.True(t, err == nil && string(page.Body) == "hello", "a redirect within the site gives %v, %v", page, err)
 	for _, path := range []string{"/there", "/private"} {
 		assert.Is(t, assert.Err(f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Stay: true})), collect.ErrBadURL,
 			"%s", path)
@@ -330,9 +318,8 @@ func TestRead(t *testing.T) {
 		got = slices.Concat(first, rest)
 		return err
 	})
-	if err != nil || string(got) != "first second" || page.Body != nil || page.URL.Path != "/two" {
-		t.Errorf("got %q, %+v, %v", got, page, err)
-	}
+	assert.True(t, err == nil && string(got) == "first second" && page.Body == nil && page.URL.Path == "/two",
+		"got %q, %+v, %v", got, page, err)
 	for path, want := range map[string]error{
 		"/long": collect.ErrTooLarge, "/bomb": collect.ErrTooLarge, "/broken": collect.ErrConnection,
 		"/gone": collect.ErrHTTPStatus,

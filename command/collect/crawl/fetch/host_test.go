@@ -112,9 +112,8 @@ func TestHostsShareState(t *testing.T) {
 		if err := get(two, "https://a.example/page"); !errors.As(err, &rest) || rest.For != 10*time.Minute {
 			t.Errorf("while the host rests: %v", err)
 		}
-		if asked := m.take(); strings.Contains(asked, "/page") {
-			t.Errorf("it was asked all the same: %s", asked)
-		}
+		asked := m.take()
+		assert.True(t, !strings.Contains(asked, "/page"), "it was asked all the same: %s", asked)
 		<-time.After(10*time.Minute - 5*time.Second) // in synctest time
 		if err := get(two, "https://a.example/page"); err != nil || time.Since(m.start) < 10*time.Minute {
 			t.Errorf("a short rest is not waited for: %v after %s", err, time.Since(m.start))
@@ -143,10 +142,8 @@ func TestRobotsAreShared(t *testing.T) {
 			for range 2 { // a restarted process
 				f := newFetcher(t, fetch.Options{Transport: &inMemory{handler: mux}, Hosts: hosts})
 				must.Get(f.Get(t.Context(), "http://a.example/page", fetch.Validators{}))(t)
-				if _, err := f.Get(t.Context(), "http://a.example/secret", fetch.Validators{}); !errors.Is(err,
-					collect.ErrRobotsDisallowed) {
-					t.Fatalf("the rules are lost: %v", err)
-				}
+				_, err := f.Get(t.Context(), "http://a.example/secret", fetch.Validators{})
+				must.True(t, errors.Is(err, collect.ErrRobotsDisallowed), "the rules are lost: %v", err)
 			}
 			<-time.After(61 * time.Minute) // in synctest time
 		}
@@ -211,7 +208,6 @@ func TestSitemaps(t *testing.T) {
 		"/robots.txt": text("text/plain", "Sitemap: /one.xml\nSitemap: https://b.example/two.xml\nSitemap: http://%zz"),
 	})
 	got, err := newFetcher(t, fetch.Options{}).Sitemaps(t.Context(), server.URL+"/a/b")
-	if err != nil || len(got) != 2 || got[0] != server.URL+"/one.xml" || got[1] != "https://b.example/two.xml" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	assert.True(t, err == nil && len(got) == 2 && got[0] == server.URL+"/one.xml" &&
+		got[1] == "https://b.example/two.xml", "got %q, %v", got, err)
 }

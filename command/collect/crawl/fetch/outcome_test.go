@@ -48,9 +48,7 @@ func TestAnsweredIsCalled(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			reported = append(reported, outcome)
-			if took <= 0 {
-				t.Errorf("%s took %s", path, took)
-			}
+			assert.True(t, took > 0, "%s took %s", path, took)
 		}})
 		_, _ = f.Get(t.Context(), server.URL+path, fetch.Validators{}) // the result is tested elsewhere
 		assert.Equal(t, strings.Join(reported, " "), want, "%s", path)
@@ -122,9 +120,7 @@ func TestFetch_survivesAPanic(t *testing.T) {
 				for range 4 {
 					err = collect.Survive(&url.URL{}, func() error { _, err := f.Do(t.Context(), ask); return err })
 				}
-				if err != nil || panicked != 3 {
-					t.Errorf("the last one got %v, after %d panics", err, panicked)
-				}
+				assert.True(t, err == nil && panicked == 3, "the last one got %v, after %d panics", err, panicked)
 			})
 		})
 	}

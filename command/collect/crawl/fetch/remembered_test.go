@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strconv"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // TestRememberedHostsAreBounded requests many hosts in a short time; the newest stay.
@@ -12,11 +14,7 @@ func TestRememberedHostsAreBounded(t *testing.T) {
 	f := &Fetcher{hosts: map[string]*host{}}
 	for n := range 3 * maxHosts {
 		u := &url.URL{Scheme: "https", Host: "h" + strconv.Itoa(n) + ".example"}
-		if h := f.host(u); f.host(u) != h {
-			t.Fatalf("host %d was forgotten at once", n)
-		}
-		if len(f.hosts) > maxHosts {
-			t.Fatalf("%d hosts are remembered", len(f.hosts))
-		}
+		must.True(t, f.host(u) == f.host(u), "host %d was forgotten at once", n)
+		must.True(t, len(f.hosts) <= maxHosts, "%d hosts are remembered", len(f.hosts))
 	}
 }

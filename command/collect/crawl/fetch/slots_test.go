@@ -66,9 +66,8 @@ func ask(t *testing.T, f *fetch.Fetcher, name string, n int) (done func() time.D
 	begun, last := time.Now(), make(chan time.Duration, 1)
 	for i := range n {
 		asking.Go(func() {
-			if _, err := f.Get(t.Context(), fmt.Sprintf("https://%s%d.example/page", name, i), fetch.Validators{}); err != nil {
-				t.Error(err)
-			}
+			_, err := f.Get(t.Context(), fmt.Sprintf("https://%s%d.example/page", name, i), fetch.Validators{})
+			assert.True(t, err == nil, "%v", err)
 		})
 	}
 	go func() {
@@ -99,9 +98,7 @@ func TestSlowSitesDelayNoOthers(t *testing.T) {
 				t.Errorf("slow sites took %s", took)
 			}
 		}
-		if w.most > 64 {
-			t.Errorf("%d requests at one time", w.most)
-		}
+		assert.True(t, w.most <= 64, "%d requests at one time", w.most)
 	})
 }
 
@@ -115,9 +112,7 @@ func TestMaxRequestsInFlight(t *testing.T) {
 			slow := ask(t, f, "slow", slowSites)
 			ask(t, f, "quick", quickSites)()
 			slow()
-			if w.most > parallel {
-				t.Errorf("%d requests at one time, want %d", w.most, parallel)
-			}
+			assert.True(t, w.most <= parallel, "%d requests at one time, want %d", w.most, parallel)
 		})
 	}
 }
@@ -128,9 +123,8 @@ func TestWaitingTakesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFetcher(t, fetch.Options{Transport: &web{}, Parallel: 1, Interval: time.Minute})
 		get := func(host string) {
-			if _, err := f.Get(t.Context(), "https://"+host+"/page", fetch.Validators{}); err != nil {
-				t.Error(err)
-			}
+			_, err := f.Get(t.Context(), "https://"+host+"/page", fetch.Validators{})
+			assert.True(t, err == nil, "%v", err)
 		}
 		begun := time.Now()
 		get("a.example")
@@ -158,9 +152,7 @@ func TestCancelReturnsSlot(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 10 {
-			if _, err := f.Get(ctx, "https://slow9.example/page", fetch.Validators{}); err == nil {
-				t.Error("there was a slot")
-			}
+			assert.True(t, assert.Err(f.Get(ctx, "https://slow9.example/page", fetch.Validators{})) != nil, "there was a slot")
 		}
 		slow()
 		assert.Equal(t, ask(t, f, "quick", 2)(), 0, "slots are lost")
@@ -231,15 +223,12 @@ func TestMaxBytesInFlight(t *testing.T) {
 							t.Errorf("%d bytes", len(page.Body))
 						}
 					}})
-				if err != nil || len(page.Body) > 0 {
-					t.Errorf("%d bytes are still there: %v", len(page.Body), err)
-				}
+				assert.True(t, err == nil && len(page.Body) == 0, "%d bytes are still there: %v", len(page.Body), err)
 			})
 		}
 		reading.Wait()
-		if bound := parallel<<20 + most + parallel*256<<10; l.most > bound || l.most < l.size {
-			t.Errorf("%d bytes at one time, want at most %d", l.most, bound)
-		}
+		bound := parallel<<20 + most + parallel*256<<10
+		assert.True(t, l.most <= bound && l.most >= l.size, "%d bytes at one time, want at most %d", l.most, bound)
 		assert.Equal(t, l.inProgress, 0, "bytes are left")
 	})
 }
@@ -263,9 +252,8 @@ func TestPagesWaitForRoom(t *testing.T) {
 		most := int64(max(2, runtime.GOMAXPROCS(0)))
 		get := func(ctx context.Context, i int) error {
 			_, err := f.Do(ctx, fetch.Ask{URL: fmt.Sprintf("https://quick%d.example/page", i), Use: func(page *fetch.Page) {
-				if now := using.Add(1); now > most {
-					t.Errorf("%d pages are used at one time, want %d", now, most)
-				}
+				now := using.Add(1)
+				assert.True(t, now <= most, "%d pages are used at one time, want %d", now, most)
 				assert.Equal(t, string(page.Body), "x", "body %q", page.Body)
 				runtime.Gosched()
 				using.Add(-1)

@@ -34,9 +34,8 @@ func TestProgressAndUnlisted(t *testing.T) {
 	root, a := collect.Link{Address: "root", List: true}, collect.Link{Address: "a"}
 	m := frontier.New([]collect.Link{root}, now)
 	m.Record(collect.Visited{Known: next(t, m), Page: collect.Page{Links: []collect.Link{a}}}, now)
-	if done, all := m.Progress(); done != 1 || all != 2 {
-		t.Errorf("progress %d of %d", done, all)
-	}
+	done, all := m.Progress()
+	assert.True(t, done == 1 && all == 2, "progress %d of %d", done, all)
 	m.Record(collect.Visited{Known: next(t, m)}, now)
 	m.Begin([]collect.Link{root}, now)
 	m.Record(collect.Visited{Known: next(t, m)}, now)

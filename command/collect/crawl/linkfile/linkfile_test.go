@@ -187,9 +187,8 @@ func TestCorpus(t *testing.T) {
 			t.Skip("the corpus is not there")
 		}
 		must.OK(t, err)
-		if got := outline(t, "", string(data)); strings.Count(got, "\n") != want || strings.Contains(got, "cut:") {
-			t.Errorf("%s:\n%s", file, got)
-		}
+		got := outline(t, "", string(data))
+		assert.True(t, strings.Count(got, "\n") == want && !strings.Contains(got, "cut:"), "%s:\n%s", file, got)
 	}
 }
 
@@ -268,9 +267,8 @@ func TestZipTooLarge(t *testing.T) {
 	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool {
 		return true
 	})
-	if err != nil || result.Cut != "it is larger than 50 MB" || result.Bytes > linkfile.MaxBytes {
-		t.Errorf("%+v, %v", result, err)
-	}
+	assert.True(t, err == nil && result.Cut == "it is larger than 50 MB" && result.Bytes <= linkfile.MaxBytes,
+		"%+v, %v", result, err)
 }
 
 func TestBodyFails(t *testing.T) {
@@ -286,9 +284,7 @@ func TestBodyFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := linkfile.Read(budget.New(ctx), &repeated{text: "<a>"}, "", func(linkfile.Entry) bool { return true })
-	if err == nil {
-		t.Error("the context's end is not heeded")
-	}
+	assert.True(t, err != nil, "the context's end is not heeded")
 	assert.Is(t, assert.Err(linkfile.Read(budget.New(ctx), &repeated{text: "<url><loc>/1</loc></url>"}, "",
 		func(linkfile.Entry) bool {
 			return true
@@ -319,10 +315,8 @@ func FuzzRead(f *testing.F) {
 		}{{false, &once}, {true, &oneByte}} {
 			var all []string
 			take := func(e linkfile.Entry) bool {
-				if e.Address == "" || len(e.Address) > 4*collect.MaxAddress+64<<10 || len(e.Modified) > 64 ||
-					e.Kind < linkfile.Page || e.Kind > linkfile.Post {
-					t.Errorf("entry %+v", e)
-				}
+				assert.True(t, e.Address != "" && len(e.Address) <= 4*collect.MaxAddress+64<<10 && len(e.Modified) <= 64 &&
+					e.Kind >= linkfile.Page && e.Kind <= linkfile.Post, "entry %+v", e)
 				all = append(all, e.Address+" "+e.Modified)
 				return len(all) < 1000
 			}

@@ -79,9 +79,7 @@ func TestSet(t *testing.T) {
 	}
 	var notes collect.Notes
 	s.Note(&notes)
-	if len(notes) != 2 || notes[0].Code != collect.NoteLeftOut || notes.Partial() {
-		t.Errorf("notes %v", notes)
-	}
+	assert.True(t, len(notes) == 2 && notes[0].Code == collect.NoteLeftOut && !notes.Partial(), "notes %v", notes)
 }
 
 func TestFiles(t *testing.T) {
@@ -111,8 +109,7 @@ func FuzzResolve(f *testing.F) {
 			strings.TrimPrefix(strings.TrimSuffix(parsed.Hostname(), "."), "www.") != "a.example" {
 			t.Fatalf("%q gives %q, %v", ref, text, err)
 		}
-		if again := links.New(page, nil, 1).Resolve(text); again == nil || again.String() != text {
-			t.Errorf("%q gives %q, which gives %v", ref, text, again)
-		}
+		again := links.New(page, nil, 1).Resolve(text)
+		assert.True(t, again != nil && again.String() == text, "%q gives %q, which gives %v", ref, text, again)
 	})
 }

@@ -72,9 +72,8 @@ func TestDelayAndSitemaps(t *testing.T) {
 	rules := robots.Parse([]byte("Sitemap: https://a.example/1.xml\nUser-agent: *\nCrawl-delay: 2.5\nDisallow: /a\n" +
 		"Sitemap: /2.xml\nUser-agent: x\nCrawl-delay: 90"))
 	assert.Equal(t, rules.CrawlDelay(agent), 2500*time.Millisecond, "delay")
-	if got := rules.Sitemaps(); len(got) != 2 || got[0] != "https://a.example/1.xml" || got[1] != "/2.xml" {
-		t.Errorf("sitemaps %q", got)
-	}
+	got := rules.Sitemaps()
+	assert.True(t, len(got) == 2 && got[0] == "https://a.example/1.xml" && got[1] == "/2.xml", "sitemaps %q", got)
 }
 
 // The corpus has real and unusual files; the expectations are those in their comments.

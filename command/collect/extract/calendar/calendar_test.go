@@ -117,9 +117,8 @@ func TestFields(t *testing.T) {
 		Instances:        o.Details.Instances,
 	}
 	assert.Same(t, o.Details, want)
-	if want := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC); o.PublishedAt == nil || !o.PublishedAt.Equal(want) {
-		t.Errorf("published at %v", o.PublishedAt)
-	}
+	assert.True(t, o.PublishedAt != nil && o.PublishedAt.Equal(time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC)),
+		"published at %v", o.PublishedAt)
 	said := map[collect.Field]collect.Origin{}
 	for _, origin := range o.Origins {
 		said[origin.Field] = origin
@@ -141,9 +140,7 @@ func TestFields(t *testing.T) {
 		collect.FieldPublished,
 		collect.FieldIdentity,
 	} {
-		if said[field].Text == "" {
-			t.Errorf("%s has no origin", field)
-		}
+		assert.True(t, said[field].Text != "", "%s has no origin", field)
 	}
 }
 
@@ -232,9 +229,8 @@ func TestStanding(t *testing.T) {
 	t.Parallel()
 	result := read(t, "Europe/Copenhagen", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz\r\n"+
 		"DTSTART:20261205T200000\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
-	if len(result.Observations) != 1 || result.Observations[0].Standing != happening.FromListing {
-		t.Errorf("got %+v", result.Observations)
-	}
+	assert.True(t, len(result.Observations) == 1 && result.Observations[0].Standing == happening.FromListing,
+		"got %+v", result.Observations)
 }
 
 // FuzzRead shows that no file makes the reader panic or hang, or leads to an invalid observation.
@@ -333,9 +329,8 @@ func TestLarge(t *testing.T) {
 					truncated = 1
 				}
 			}
-			if len(result.Observations) < tt.events || truncated != tt.truncate {
-				t.Errorf("%d events, truncated %d; want %d and %d", len(result.Observations), truncated, tt.events, tt.truncate)
-			}
+			assert.True(t, len(result.Observations) >= tt.events && truncated == tt.truncate,
+				"%d events, truncated %d; want %d and %d", len(result.Observations), truncated, tt.events, tt.truncate)
 		})
 	}
 }

@@ -191,9 +191,7 @@ func TestZoneSpellings(t *testing.T) {
 				`is taken`,
 		} {
 			result := readAt(t, now, "", event("", "DTSTART;TZID="+tzid+":20261205T190000"))
-			if len(result.Notes) == 0 || result.Notes[0].Text != note {
-				t.Errorf("%s: notes %+v", tzid, result.Notes)
-			}
+			assert.True(t, len(result.Notes) != 0 && result.Notes[0].Text == note, "%s: notes %+v", tzid, result.Notes)
 		}
 	})
 }
@@ -278,9 +276,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	for version, name := range []string{"state0.ics", "state1.ics"} {
 		observations := readAt(t, now, "", fixture(t, "cases/24-moved-with-sequence/"+name)).Observations
-		if len(observations) != 1 || observations[0].Version != version {
-			t.Errorf("%s gives %+v", name, observations)
-		}
+		assert.True(t, len(observations) == 1 && observations[0].Version == version, "%s gives %+v", name, observations)
 	}
 }
 
@@ -323,9 +319,8 @@ func TestDatesOfOneUID(t *testing.T) {
 		}
 		result := read(t, "UTC", "BEGIN:VCALENDAR\n"+b.String()+"END:VCALENDAR\n")
 		assert.Equal(t, strings.TrimSpace(outline(t, result.Observations)), tt.want, "%s gives", name)
-		if result.Notes.Has(collect.NoteSeveralDates) != tt.noted || len(result.Notes) > 1 {
-			t.Errorf("%s: notes %+v", name, result.Notes)
-		}
+		assert.True(t, result.Notes.Has(collect.NoteSeveralDates) == tt.noted && len(result.Notes) <= 1,
+			"%s: notes %+v", name, result.Notes)
 	}
 }
 
@@ -382,9 +377,8 @@ func TestRepeatedRuleName(t *testing.T) {
 	} {
 		compare(t, outline(t, read(t, "UTC", quiz(rule)).Observations), want)
 	}
-	if result := read(t, "UTC", quiz("RRULE:FREQ=DAILY;FREQ=WEEKLY")); len(result.Notes) == 0 {
-		t.Error("a rule that contradicts itself is followed")
-	}
+	assert.True(t, len(read(t, "UTC", quiz("RRULE:FREQ=DAILY;FREQ=WEEKLY")).Notes) != 0,
+		"a rule that contradicts itself is followed")
 }
 
 // TestOldCalendars reads what vCalendar 1.0 has and later versions lack.

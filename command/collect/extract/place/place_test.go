@@ -138,9 +138,7 @@ func TestZones(t *testing.T) {
 			if len(zones) > 0 {
 				first = zones[0]
 			}
-			if first != tt.first || sure != tt.sure {
-				t.Errorf("got %q (of %d), sure %v", first, len(zones), sure)
-			}
+			assert.True(t, first == tt.first && sure == tt.sure, "got %q (of %d), sure %v", first, len(zones), sure)
 		})
 	}
 }
@@ -254,9 +252,8 @@ func TestZonesOfPoints(t *testing.T) {
 		{"Shenzhen", 22.543, 114.058, "Asia/Shanghai"}, {"Cape Town", -33.925, 18.424, "Africa/Johannesburg"},
 	} {
 		zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: tt.lat, Lng: tt.lng}, "Europe/Oslo")
-		if len(zones) != 1 || zones[0] != tt.want || !sure {
-			t.Errorf("%s is in %v, sure %v; want %s", tt.city, zones, sure, tt.want)
-		}
+		assert.True(t, len(zones) == 1 && zones[0] == tt.want && sure,
+			"%s is in %v, sure %v; want %s", tt.city, zones, sure, tt.want)
 	}
 	// In a country of several zones the point decides, unless it lies elsewhere.
 	if zones, sure := place.Zones(place.Address{Country: "US"}, &happening.Coordinates{Lat: 39.77, Lng: -86.16},

@@ -125,9 +125,8 @@ func TestParseRule_invalid(t *testing.T) {
 		"FREQ=DAILY;WKST=X",
 		"FREQ=DAILY;BYHOUR=" + strings.Repeat("1,", 5000) + "1", "FREQ=WEEKLY;BYDAY=" + strings.Repeat("MO,", 5000) + "TU",
 	} {
-		if r, err := recurrence.ParseRule(text); !errors.Is(err, recurrence.ErrRule) {
-			t.Errorf("%.40q is %+v, %v", text, r, err)
-		}
+		r, err := recurrence.ParseRule(text)
+		assert.True(t, errors.Is(err, recurrence.ErrRule), "%.40q is %+v, %v", text, r, err)
 	}
 	must.Get(recurrence.ParseRule("FREQ=DAILY;X-NOTE=any;WKST=SU"))(t)
 }
@@ -307,9 +306,7 @@ var unlike = map[string]string{
 func TestLibical(t *testing.T) {
 	t.Parallel()
 	cases := readCases(t, libical)
-	if len(cases) < 139 {
-		t.Fatalf("only %d cases were read", len(cases))
-	}
+	must.True(t, len(cases) >= 139, "only %d cases were read", len(cases))
 	met := 0
 	for _, c := range cases {
 		if unlike[c.rule] != "" {

@@ -54,9 +54,7 @@ func TestSelectors(t *testing.T) {
 	} {
 		s, err := selectors.Compile(text)
 		if err != nil {
-			if want != "invalid" || !errors.Is(err, selectors.ErrInvalid) {
-				t.Errorf("%q: %v", text, err)
-			}
+			assert.True(t, want == "invalid" && errors.Is(err, selectors.ErrInvalid), "%q: %v", text, err)
 			continue
 		}
 		var got []string

@@ -143,14 +143,12 @@ func TestParseWeekday(t *testing.T) {
 		"giovedì":   {Day: time.Thursday}, "sexta-feira": {Day: time.Friday}, "lördag": {Day: time.Saturday},
 		"niedziela": {Day: time.Sunday},
 	} {
-		if got, ok := timing.ParseWeekday(text); !ok || got != want {
-			t.Errorf("%q is %+v, %v", text, got, ok)
-		}
+		got, ok := timing.ParseWeekday(text)
+		assert.True(t, ok && got == want, "%q is %+v, %v", text, got, ok)
 	}
 	for _, text := range []string{"", "PublicHolidays", "M", "Mox", "https://example.org/Monday"} {
-		if got, ok := timing.ParseWeekday(text); ok {
-			t.Errorf("%q is %+v", text, got)
-		}
+		got, ok := timing.ParseWeekday(text)
+		assert.True(t, !ok, "%q is %+v", text, got)
 	}
 }
 
@@ -202,9 +200,7 @@ func TestResolve(t *testing.T) {
 			t.Parallel()
 			tt.clues.Start = stamp(t, tt.start)
 			loc, assumed := timing.Resolve(tt.clues)
-			if loc.String() != tt.want || assumed != tt.assumed {
-				t.Errorf("got %s, assumed %v", loc, assumed)
-			}
+			assert.True(t, loc.String() == tt.want && assumed == tt.assumed, "got %s, assumed %v", loc, assumed)
 		})
 	}
 }
@@ -215,8 +211,7 @@ func TestMonthOfVisit(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	want := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for _, w := range []timing.Window{timing.WindowAt(now), {From: now.AddDate(0, 0, -14), To: now, Visited: now}} {
-		if got := w.Month(); !got.Equal(want) {
-			t.Errorf("%+v: %s", w, got)
-		}
+		got := w.Month()
+		assert.True(t, got.Equal(want), "%+v: %s", w, got)
 	}
 }

@@ -102,9 +102,7 @@ func TestSpans(t *testing.T) {
 			spans := r.Spans(loc, window)
 			assert.Equal(t, shown(spans, loc), tt.want, "shown")
 			for i, s := range spans {
-				if s.Day != i {
-					t.Errorf("day %d counts as %d", i, s.Day)
-				}
+				assert.True(t, s.Day == i, "day %d counts as %d", i, s.Day)
 			}
 		})
 	}
@@ -117,9 +115,7 @@ func TestSpans_repeatedHour(t *testing.T) {
 	for _, text := range []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"} {
 		want := must.Get(time.Parse(time.RFC3339, text))(t)
 		spans := timing.Range{Start: stamp(t, text)}.Spans(loc, window)
-		if len(spans) != 1 || !spans[0].Start.Equal(want) {
-			t.Errorf("%s gives %v", text, spans)
-		}
+		assert.True(t, len(spans) == 1 && spans[0].Start.Equal(want), "%s gives %v", text, spans)
 	}
 }
 
@@ -137,9 +133,7 @@ func TestSpans_longRange(t *testing.T) {
 		end := stamp(t, tt.end)
 		spans := timing.Range{Start: stamp(t, tt.start), End: &end}.Spans(time.UTC, window)
 		first, last := spans[0].Start.Format(time.DateOnly), spans[len(spans)-1].Start.Format(time.DateOnly)
-		if first != tt.first || last != tt.last {
-			t.Errorf("%s to %s gives %s to %s", tt.start, tt.end, first, last)
-		}
+		assert.True(t, first == tt.first && last == tt.last, "%s to %s gives %s to %s", tt.start, tt.end, first, last)
 	}
 }
 
@@ -148,9 +142,8 @@ func TestWindowMovesOnceAMonth(t *testing.T) {
 	at := func(m time.Month, d int) timing.Window {
 		return timing.WindowAt(time.Date(2026, m, d, 23, 59, 0, 0, time.UTC))
 	}
-	if at(11, 1) != at(11, 30) || at(11, 30) == at(12, 1) || at(11, 1).Key() == at(12, 1).Key() {
-		t.Error("the window moves within a month, or not with it")
-	}
+	assert.True(t, at(11, 1) == at(11, 30) && at(11, 30) != at(12, 1) && at(11, 1).Key() != at(12, 1).Key(),
+		"the window moves within a month, or not with it")
 	if w := at(11, 1); w.From.Format(time.DateOnly) != "2026-10-01" || w.To.Format(time.DateOnly) != "2028-01-01" {
 		t.Errorf("window is %s to %s", w.From, w.To)
 	}

@@ -125,14 +125,12 @@ func TestParseClock(t *testing.T) {
 		"19:00:00": 19 * time.Hour, "T19:30": 19*time.Hour + 30*time.Minute, "7:30 PM": 19*time.Hour + 30*time.Minute,
 		"1930": 19*time.Hour + 30*time.Minute, "9": 9 * time.Hour, "12 am": 0, "24:00": 24 * time.Hour,
 	} {
-		if got, ok := timing.ParseClock(text); !ok || got != want {
-			t.Errorf("%q is %s, %v", text, got, ok)
-		}
+		got, ok := timing.ParseClock(text)
+		assert.True(t, ok && got == want, "%q is %s, %v", text, got, ok)
 	}
 	for _, text := range []string{"", "noon", "25:00", "19:60", "24:01"} {
-		if got, ok := timing.ParseClock(text); ok {
-			t.Errorf("%q is %s", text, got)
-		}
+		got, ok := timing.ParseClock(text)
+		assert.True(t, !ok, "%q is %s", text, got)
 	}
 }
 
@@ -142,14 +140,12 @@ func TestParseLength(t *testing.T) {
 		"PT90M": {Clock: 90 * time.Minute}, "P2W": {Weeks: 2}, "p1dt2h": {Days: 1, Clock: 2 * time.Hour},
 		"P1Y2M": {Years: 1, Months: 2},
 	} {
-		if got, ok := timing.ParseLength(text); !ok || got != want {
-			t.Errorf("%q is %+v, %v", text, got, ok)
-		}
+		got, ok := timing.ParseLength(text)
+		assert.True(t, ok && got == want, "%q is %+v, %v", text, got, ok)
 	}
 	for _, text := range []string{"", "P", "PT", "PT0S", "-PT1H", "90 minutes", "P99999999999Y"} {
-		if got, ok := timing.ParseLength(text); ok {
-			t.Errorf("%q is %+v", text, got)
-		}
+		got, ok := timing.ParseLength(text)
+		assert.True(t, !ok, "%q is %+v", text, got)
 	}
 }
 
@@ -169,9 +165,8 @@ func TestParseOtherCalendars(t *testing.T) {
 		"民國115年3月5日":                "2026-03-05",
 	} {
 		s, err := timing.Parse(text, false)
-		if got := s.Wall.Format(time.DateOnly); err != nil || got != want {
-			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
-		}
+		got := s.Wall.Format(time.DateOnly)
+		assert.True(t, err == nil && got == want, "%s is %s, %v; want %s", text, got, err, want)
 	}
 }
 
@@ -195,9 +190,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := timing.Parse(s.Wall.Format(time.DateOnly), monthFirst)
-		if err != nil || !again.Wall.Equal(s.Wall.Truncate(24*time.Hour)) {
-			t.Fatalf("%q is %v, and that is %v, %v", text, s.Wall, again.Wall, err)
-		}
+		must.True(t, err == nil && again.Wall.Equal(s.Wall.Truncate(24*time.Hour)),
+			"%q is %v, and that is %v, %v", text, s.Wall, again.Wall, err)
 	})
 }
 
@@ -236,9 +230,7 @@ func TestZoneNames(t *testing.T) {
 		"(GMT+01:00)": "", "UTC+02:00": "", "+02:00": "", "(GMT+01:00) My office": "",
 	} {
 		loc, name := timing.FindZone(text)
-		if name != want || (loc == nil) != (want == "") {
-			t.Errorf("%q is %q (%v), want %q", text, name, loc, want)
-		}
+		assert.True(t, name == want && (loc == nil) == (want == ""), "%q is %q (%v), want %q", text, name, loc, want)
 	}
 }
 
@@ -271,9 +263,8 @@ func TestZoneGuesses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "Mars", "UTC+25", "25", "2026", "GMT+01:00 / GMT+02:00"} {
-		if loc, name, _ := timing.GuessZone(text); loc != nil {
-			t.Errorf("%q is %q, %v", text, name, loc)
-		}
+		loc, name, _ := timing.GuessZone(text)
+		assert.True(t, loc == nil, "%q is %q, %v", text, name, loc)
 	}
 }
 
@@ -281,9 +272,7 @@ func TestZoneGuesses(t *testing.T) {
 func TestZoneTablesLoad(t *testing.T) {
 	t.Parallel()
 	for _, name := range timing.CommonZones() {
-		if timing.LoadZone(name) == nil {
-			t.Errorf("no zone %q", name)
-		}
+		assert.True(t, timing.LoadZone(name) != nil, "no zone %q", name)
 	}
 	if len(timing.CommonZones()) < 130 {
 		t.Errorf("%d zones", len(timing.CommonZones()))

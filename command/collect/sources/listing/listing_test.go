@@ -19,6 +19,7 @@ import (
 	"carillon/command/collect/sources/listing"
 	"carillon/command/collect/sources/site"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 func serve(t testing.TB, files map[string]string) *walktest.Site {
@@ -67,18 +68,15 @@ func TestListing(t *testing.T) {
 		t.Errorf("got %q", found.Titles)
 	}
 	assert.Equal(t, len(other.Asked()), 0, "the other site was asked for")
-	if len(found.Failed) != 1 || !collect.Gone(found.Failed["/gone"]) || len(found.Notes) != 1 ||
-		!found.Noted(collect.NoteLeftOut, "/away was left out: it redirects") {
-		t.Errorf("failed %v, notes %v", found.Failed, found.Notes)
-	}
+	assert.True(t, len(found.Failed) == 1 && collect.Gone(found.Failed["/gone"]) && len(found.Notes) == 1 &&
+		found.Noted(collect.NoteLeftOut, "/away was left out: it redirects"),
+		"failed %v, notes %v", found.Failed, found.Notes)
 	// The listing and the event's own page show one happening, and the latter has precedence.
-	if a, b := found.Observations[0], found.Observations[1]; a.Key != b.Key || a.Standing != happening.FromListing ||
-		b.Standing != happening.FromOwnPage {
-		t.Errorf("the listing has %s, %d, the page %s, %d", a.Key, a.Standing, b.Key, b.Standing)
-	}
-	if block := found.Observations[0].Source; block.Type != listing.Type || block.URL != source.URL {
-		t.Errorf("source %+v", block)
-	}
+	a, b := found.Observations[0], found.Observations[1]
+	assert.True(t, a.Key == b.Key && a.Standing == happening.FromListing && b.Standing == happening.FromOwnPage,
+		"the listing has %s, %d, the page %s, %d", a.Key, a.Standing, b.Key, b.Standing)
+	block := found.Observations[0].Source
+	assert.True(t, block.Type == listing.Type && block.URL == source.URL, "source %+v", block)
 
 	// A page that never led to an event is skipped, and fetched at growing intervals.
 	for _, step := range []struct {
@@ -104,10 +102,9 @@ func TestListing(t *testing.T) {
 	s.Set("/events", "<html><title>Programme</title><a href=/e/quiz>Quiz</a>"+strings.Repeat("words ", 50))
 	m.Begin(s.Collector.Start(source), walktest.Now)
 	s.WalkOn(t, source, m, walktest.Now)
-	if gone := m.DropUnlisted(); !slices.Contains(gone, s.URL+"/e/jazz") || slices.Contains(gone, s.URL+"/e/quiz") ||
-		slices.Contains(gone, s.URL+"/e/post") {
-		t.Errorf("gone %q", gone)
-	}
+	gone := m.DropUnlisted()
+	assert.True(t, slices.Contains(gone, s.URL+"/e/jazz") && !slices.Contains(gone, s.URL+"/e/quiz") &&
+		!slices.Contains(gone, s.URL+"/e/post"), "gone %q", gone)
 }
 
 // A listing that writes another number or session into its addresses at each visit lists the same pages and events.
@@ -316,9 +313,8 @@ func TestEndlessListings(t *testing.T) {
 			t.Parallel()
 			s := paged(t, tt.pages, tt.of, tt.around)
 			found := s.Walk(t, "/list")
-			if n := lists(found.Asked); n > tt.most {
-				t.Errorf("%d pages of the listing were asked for: %.2000q", n, found.Asked)
-			}
+			n := lists(found.Asked)
+			assert.True(t, n <= tt.most, "%d pages of the listing were asked for: %.2000q", n, found.Asked)
 			if tt.code != "" && !found.Noted(tt.code, tt.note) {
 				t.Errorf("notes %v", found.Notes)
 			}
@@ -339,10 +335,8 @@ func TestTraps(t *testing.T) {
 			_, _ = fmt.Fprintf(w, walktest.Plain(`<a href="/e/%d">x</a><a href="?page=%d">x</a>`), min(page, 3), page+1)
 		})
 		found := s.Walk(t, "/list")
-		if n := lists(found.Asked); n > 6 || !found.Noted(collect.NoteLeftOut, "shows nothing new") ||
-			len(found.Partial) != 0 {
-			t.Errorf("asked for %q, notes %v", found.Asked, found.Notes)
-		}
+		assert.True(t, lists(found.Asked) <= 6 && found.Noted(collect.NoteLeftOut, "shows nothing new") &&
+			len(found.Partial) == 0, "asked for %q, notes %v", found.Asked, found.Notes)
 	})
 	t.Run("a session in each address", func(t *testing.T) {
 		t.Parallel()
@@ -364,9 +358,8 @@ func TestTraps(t *testing.T) {
 				"/e/3"}, "asked for")
 			m.Begin(s.Collector.Start(source), walktest.Now)
 		}
-		if gone := m.DropUnlisted(); len(gone) > 3 {
-			t.Errorf("gone %q", gone)
-		}
+		gone := m.DropUnlisted()
+		assert.True(t, len(gone) <= 3, "gone %q", gone)
 	})
 	t.Run("redirects", func(t *testing.T) {
 		t.Parallel()
@@ -375,10 +368,9 @@ func TestTraps(t *testing.T) {
 		s.Handle("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
 		s.Handle("*", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) })
 		found := s.Walk(t, "/list")
-		if len(found.Failed) != 2 || !errors.Is(found.Failed["/loop"], collect.ErrTooManyRedirects) ||
-			!errors.Is(found.Failed["/spiral/"], collect.ErrTooManyRedirects) || len(found.Asked) > 13 {
-			t.Errorf("failed %v, asked for %q", found.Failed, found.Asked)
-		}
+		assert.True(t, len(found.Failed) == 2 && errors.Is(found.Failed["/loop"], collect.ErrTooManyRedirects) &&
+			errors.Is(found.Failed["/spiral/"], collect.ErrTooManyRedirects) && len(found.Asked) <= 13,
+			"failed %v, asked for %q", found.Failed, found.Asked)
 		// A listing that is always redirected is still one listing.
 		moving := serve(t, nil)
 		n := 0
@@ -403,9 +395,8 @@ func TestTraps(t *testing.T) {
 			_, _ = io.WriteString(w, walktest.Plain(`Not found. <a href="/e/1">x</a><a rel=next href="/list/2">x</a>`))
 		})
 		found := s.Walk(t, "/list")
-		if len(found.Titles)+len(found.Failed)+len(found.Partial) != 0 || len(found.Asked) != 4 {
-			t.Errorf("%q, failed %v, partial %q, asked for %q", found.Titles, found.Failed, found.Partial, found.Asked)
-		}
+		assert.True(t, len(found.Titles)+len(found.Failed)+len(found.Partial) == 0 && len(found.Asked) == 4,
+			"%q, failed %v, partial %q, asked for %q", found.Titles, found.Failed, found.Partial, found.Asked)
 	})
 	t.Run("many links", func(t *testing.T) {
 		t.Parallel()
@@ -445,9 +436,7 @@ func TestUnchanged(t *testing.T) {
 	source := s.Source("/list")
 	known := collect.Known{Link: s.Collector.Start(source)[0], Root: true}
 	first, err := s.Collector.Read(t.Context(), source, known)
-	if err != nil || len(first.Links) != 1 {
-		t.Fatalf("%+v, %v", first, err)
-	}
+	must.True(t, err == nil && len(first.Links) == 1, "%+v, %v", first, err)
 	known.State = first.State
 	if second, err := s.Collector.Read(t.Context(), source, known); err != nil || !second.Unchanged ||
 		len(second.Links) != 0 {
@@ -477,9 +466,7 @@ func TestSkippedPages(t *testing.T) {
 		[]string{"Jazz"}) || len(found.Failed)+len(found.Partial) != 0 {
 		t.Errorf("asked for %q, got %q, failed %v, partial %q", found.Asked, found.Titles, found.Failed, found.Partial)
 	}
-	if !found.Noted(collect.NoteLeftOut, "robots.txt disallows "+s.URL+"/private/1") ||
-		!found.Noted(collect.NoteLeftOut, "/members is not for us") || !found.Noted(collect.NoteLeftOut,
-		"a feed can't be read") {
-		t.Errorf("notes %v", found.Notes)
-	}
+	assert.True(t, found.Noted(collect.NoteLeftOut, "robots.txt disallows "+s.URL+"/private/1") &&
+		found.Noted(collect.NoteLeftOut, "/members is not for us") &&
+		found.Noted(collect.NoteLeftOut, "a feed can't be read"), "notes %v", found.Notes)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"carillon/command/collect/crawl/walktest"
+	"carillon/eventstore/storetest/assert"
 )
 
 // monthsAhead returns which month after the current one a request is for.
@@ -85,9 +86,8 @@ func TestMonths(t *testing.T) {
 					months++
 				}
 			}
-			if read < tt.read || months > tt.most {
-				t.Errorf("%d months with events and %d pages of the listing were read: %q", read, months, found.Asked)
-			}
+			assert.True(t, read >= tt.read && months <= tt.most,
+				"%d months with events and %d pages of the listing were read: %q", read, months, found.Asked)
 		})
 	}
 }

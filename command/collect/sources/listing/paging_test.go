@@ -48,9 +48,8 @@ func TestPageNumber(t *testing.T) {
 		"https://a.example/?page_id=123":            {"a.example?page_id=123", 0},
 		"https://a.example/homepage/2":              {"a.example/homepage/2", 0},
 	} {
-		if list, number := pageNumber(address(t, text)); list != want.list || number != want.number {
-			t.Errorf("%s is page %d of %s", text, number, list)
-		}
+		list, number := pageNumber(address(t, text))
+		assert.True(t, list == want.list && number == want.number, "%s is page %d of %s", text, number, list)
 	}
 }
 
@@ -145,9 +144,8 @@ func TestPositions(t *testing.T) {
 	}
 	assert.Equal(t, positionOf(p.role()), p, "positionOf")
 	for _, role := range []string{"", "page", "next:1", "next:x:0:1", "next:1:x:1", "next:1:2:3:4"} {
-		if got := positionOf(role); got.page != maxPages || got.stale != maxStale || got.way != byNumber {
-			t.Errorf("%q is %+v", role, got)
-		}
+		got := positionOf(role)
+		assert.True(t, got.page == maxPages && got.stale == maxStale && got.way == byNumber, "%q is %+v", role, got)
 	}
 }
 
@@ -192,17 +190,13 @@ func FuzzPaging(f *testing.F) {
 		seen := map[string]bool{}
 		for _, link := range read.Links {
 			u, err := url.Parse(link.Address)
-			if err != nil || !identity.SameSite(u, at) || u.User != nil || len(link.Address) > collect.MaxAddress ||
-				seen[link.Address] {
-				t.Errorf("link %+v, %v", link, err)
-			}
+			assert.True(t, err == nil && identity.SameSite(u, at) && u.User == nil && len(link.Address) <= collect.MaxAddress &&
+				!seen[link.Address], "link %+v, %v", link, err)
 			if page := positionOf(link.Role).page; link.List && (page < 1 || page > maxPages) {
 				t.Errorf("page %d: %+v", page, link)
 			}
 			seen[link.Address] = true
 		}
-		if len(read.Links) > maxLinks+maxPages {
-			t.Errorf("%d links", len(read.Links))
-		}
+		assert.True(t, len(read.Links) <= maxLinks+maxPages, "%d links", len(read.Links))
 	})
 }

@@ -36,13 +36,11 @@ func TestMissingCredentials(t *testing.T) {
 	}
 	for name, tt := range tests {
 		got := walk(t, tt.collector, account(strings.Fields(strings.ReplaceAll(name, "'", " "))[0]), nil)
-		if !errors.Is(got.err, collect.ErrNeedsCredentials) || !strings.Contains(got.err.Error(), tt.names) {
-			t.Errorf("%s: %v, want it to name %s", name, got.err, tt.names)
-		}
+		assert.True(t, errors.Is(got.err, collect.ErrNeedsCredentials) && strings.Contains(got.err.Error(), tt.names),
+			"%s: %v, want it to name %s", name, got.err, tt.names)
 	}
-	if asked := server.requests(); len(asked) > 0 {
-		t.Errorf("the network was asked: %+v", asked)
-	}
+	asked := server.requests()
+	assert.True(t, len(asked) == 0, "the network was asked: %+v", asked)
 }
 
 func graphError(code, subcode int, message string) string {
@@ -193,13 +191,10 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			_, o := play(t, tt.replies...)
 			got := walk(t, collectors(o)[tt.platform], account(tt.platform), nil)
-			if !errors.Is(got.err, tt.want) || !strings.Contains(got.err.Error(), tt.says) {
-				t.Errorf("%v\nwant %q (%v)", got.err, tt.says, tt.want)
-			}
+			assert.True(t, errors.Is(got.err, tt.want) && strings.Contains(got.err.Error(), tt.says),
+				"%v\nwant %q (%v)", got.err, tt.says, tt.want)
 			assert.Equal(t, collect.Gone(got.err), false, "the account counts as gone, and all that it showed")
-			if len(got.observations) > 0 {
-				t.Errorf("observations: %+v", got.observations)
-			}
+			assert.True(t, len(got.observations) == 0, "observations: %+v", got.observations)
 		})
 	}
 }
@@ -213,10 +208,9 @@ func TestFacebookWithoutEvents(t *testing.T) {
 		replies[0] = reply{match: "/events?", status: 403, body: refusal}
 		_, o := play(t, replies...)
 		got := walk(t, collectors(o)["facebook"], account("facebook"), nil)
-		if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 || !strings.Contains(got.notes[0].Text,
-			"pages_read_engagement") || !got.partial {
-			t.Errorf("%v, %d observations, notes %+v, partial %v", got.err, len(got.observations), got.notes, got.partial)
-		}
+		assert.True(t, got.err == nil && len(got.observations) == 1 && len(got.notes) == 1 &&
+			strings.Contains(got.notes[0].Text, "pages_read_engagement") && got.partial,
+			"%v, %d observations, notes %+v, partial %v", got.err, len(got.observations), got.notes, got.partial)
 	}
 }
 
@@ -228,10 +222,9 @@ func TestPartialErrors(t *testing.T) {
 		`Found Error","type":"https://api.x.com/2/problems/resource-not-found"}],"meta":`, 1)
 	_, o := play(t, replies...)
 	got := walk(t, collectors(o)["twitter"], account("twitter"), nil)
-	if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 ||
-		got.notes[0].Code != collect.NoteSkippedEvent {
-		t.Errorf("%v, %d observations, notes %+v", got.err, len(got.observations), got.notes)
-	}
+	assert.True(t, got.err == nil && len(got.observations) == 1 && len(got.notes) == 1 &&
+		got.notes[0].Code == collect.NoteSkippedEvent,
+		"%v, %d observations, notes %+v", got.err, len(got.observations), got.notes)
 }
 
 // Pages are read by cursor. The address of the next page, which contains the token, is never requested.
@@ -292,9 +285,8 @@ func TestRepeatedCursor(t *testing.T) {
 			again := slices.ContainsFunc(got.notes, func(n collect.Note) bool {
 				return n.Code == collect.NoteTruncated && strings.Contains(n.Text, "again")
 			})
-			if got.err != nil || !again || !got.partial || len(got.addresses) > 4 {
-				t.Errorf("%v, notes %+v, pages %q", got.err, got.notes, got.addresses)
-			}
+			assert.True(t, got.err == nil && again && got.partial && len(got.addresses) <= 4,
+				"%v, notes %+v, pages %q", got.err, got.notes, got.addresses)
 		})
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"carillon/command/collect/sources/platform"
 	"carillon/command/collect/sources/tiktok"
 	"carillon/command/collect/sources/twitter"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -181,12 +182,8 @@ func walkUpTo(t *testing.T, c collect.Collector, source collect.Source, pages *f
 		if p.Unchanged {
 			w.unchanged++
 		}
-		if len(p.State) > collect.MaxState {
-			t.Errorf("a state of %d bytes", len(p.State))
-		}
-		if len(w.addresses) > most {
-			t.Fatal("the walk has no end")
-		}
+		assert.True(t, len(p.State) <= collect.MaxState, "a state of %d bytes", len(p.State))
+		must.True(t, len(w.addresses) <= most, "the walk has no end")
 		keepsSecrets(t, fmt.Sprintf("%+v %s", visited, p.State))
 	}
 	keepsSecrets(t, fmt.Sprintf("%+v %#v", w, w.err))
@@ -198,9 +195,7 @@ func walkUpTo(t *testing.T, c collect.Collector, source collect.Source, pages *f
 
 func keepsSecrets(t *testing.T, text string) {
 	t.Helper()
-	if strings.Contains(text, secret) || strings.Contains(text, "s3cret") {
-		t.Errorf("the token shows: %.300s", text)
-	}
+	assert.True(t, !strings.Contains(text, secret) && !strings.Contains(text, "s3cret"), "the token shows: %.300s", text)
 }
 
 func summary(o collect.Observation) string {

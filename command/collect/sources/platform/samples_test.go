@@ -80,17 +80,13 @@ func TestFacebookEvent(t *testing.T) {
 	found := walk(t, collectors(o)["facebook"], account("facebook"), nil)
 	event := found.observations[0]
 	d := event.Details
-	if len(d.Instances) != 2 || d.Time.TemporalPattern != happening.Recurring || d.Time.Timezone != "Europe/Copenhagen" {
-		t.Errorf("%d instances, %+v", len(d.Instances), d.Time)
-	}
-	if d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Location.Coordinates == nil ||
-		d.Location.DisplayAddress != "Kajhallen, Havnegade 1, 8000 Aarhus, Denmark" {
-		t.Errorf("location = %+v", d.Location)
-	}
-	if d.PrimaryImage != "https://scontent.example/cover.jpg" || !slices.Contains(d.URLs, "https://tickets.example/hj1") ||
-		d.Organizer == nil || d.Organizer.Name != "Kajhallen" {
-		t.Errorf("details = %+v", d)
-	}
+	assert.True(t, len(d.Instances) == 2 && d.Time.TemporalPattern == happening.Recurring &&
+		d.Time.Timezone == "Europe/Copenhagen", "%d instances, %+v", len(d.Instances), d.Time)
+	assert.True(t, d.Location != nil && d.Location.Venue.Name == "Kajhallen" && d.Location.Coordinates != nil &&
+		d.Location.DisplayAddress == "Kajhallen, Havnegade 1, 8000 Aarhus, Denmark", "location = %+v", d.Location)
+	assert.True(t, d.PrimaryImage == "https://scontent.example/cover.jpg" &&
+		slices.Contains(d.URLs, "https://tickets.example/hj1") && d.Organizer != nil && d.Organizer.Name == "Kajhallen",
+		"details = %+v", d)
 	if event.Standing != happening.FromPlatform || found.observations[1].Standing != happening.FromPost {
 		t.Errorf("standings %d and %d", event.Standing, found.observations[1].Standing)
 	}
@@ -138,10 +134,8 @@ func TestUnchangedPages(t *testing.T) {
 			server.mu.Unlock()
 			pages.Begin(c.Start(source), now)
 			again := walk(t, c, source, pages)
-			if again.unchanged != len(first.addresses) || len(again.observations) != 0 {
-				t.Errorf("%d of %d pages unchanged, %d observations", again.unchanged, len(first.addresses),
-					len(again.observations))
-			}
+			assert.True(t, again.unchanged == len(first.addresses) && len(again.observations) == 0,
+				"%d of %d pages unchanged, %d observations", again.unchanged, len(first.addresses), len(again.observations))
 		})
 	}
 }
@@ -243,9 +237,7 @@ func FuzzAnswers(f *testing.F) {
 				page, err := c.Read(t.Context(), account(name), collect.Known{Link: collect.Link{Address: address}})
 				keepsSecrets(t, fmt.Sprintf("%+v %v", page, err))
 				for _, link := range page.Links {
-					if len(link.Address) > collect.MaxAddress {
-						t.Errorf("an address of %d bytes", len(link.Address))
-					}
+					assert.True(t, len(link.Address) <= collect.MaxAddress, "an address of %d bytes", len(link.Address))
 				}
 			}
 		}

@@ -140,10 +140,9 @@ func TestLinkedCalendars(t *testing.T) {
 	// description from the calendar.
 	i := slices.IndexFunc(first.Observations, func(o collect.Observation) bool { return o.Details.Title == "Jazz night" })
 	jazz := first.Observations[i]
-	if d := jazz.Details; d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Description != "Café open" ||
-		d.Instances[0].Occurrences[0].End == nil {
-		t.Errorf("jazz is %+v", d)
-	}
+	d := jazz.Details
+	assert.True(t, d.Location != nil && d.Location.Venue.Name == "Kajhallen" && d.Description == "Café open" &&
+		d.Instances[0].Occurrences[0].End != nil, "jazz is %+v", d)
 	if !slices.ContainsFunc(jazz.Origins, func(o collect.Origin) bool {
 		return o.Field == collect.FieldDescription && o.Syntax == collect.ICalendar && strings.HasSuffix(o.Page,
 			"/feed.ics?ical=1")
@@ -197,14 +196,11 @@ func TestLinkedCalendars_selection(t *testing.T) {
 		`/2.ics">no</a><a href="/download?f=2.ics">no file</a>
 		<a href="/3.ics">3</a><a href="/4.ics">4</a><a href="/5.ics">5</a><a href="/6.ics">6</a></body></html>`
 	result := s.collect(t, nil)
-	if result.Requests != 6 || !result.Notes.Has(collect.NoteLeftOut) {
-		t.Errorf("%d pages, %+v", result.Requests, result.Notes)
-	}
+	assert.True(t, result.Requests == 6 && result.Notes.Has(collect.NoteLeftOut),
+		"%d pages, %+v", result.Requests, result.Notes)
 	assert.Equal(t, l.seen(), "/events /1.ics /0.ics /3.ics /4.ics", "asked for … here")
 	assert.Equal(t, other.seen(), "/named.ics", "asked for … elsewhere")
-	if len(result.State) > 4<<10 {
-		t.Errorf("the state has %d bytes", len(result.State))
-	}
+	assert.True(t, len(result.State) <= 4<<10, "the state has %d bytes", len(result.State))
 	for path := range l.files {
 		l.files[path] = ""
 	}
@@ -215,9 +211,8 @@ func TestLinkedCalendars_selection(t *testing.T) {
 			l.files[fmt.Sprintf("/%d.ics", i)] = feed
 		}
 	})
-	if long := s.collect(t, nil); len(long.State) > 4<<10 {
-		t.Errorf("the state has %d bytes", len(long.State))
-	}
+	long := s.collect(t, nil)
+	assert.True(t, len(long.State) <= 4<<10, "the state has %d bytes", len(long.State))
 }
 
 // Words, class or address of a link speak of a calendar, and the answer proves it.
@@ -246,13 +241,11 @@ func TestGuessedCalendars(t *testing.T) {
 		}
 		s := serve(t, l.ServeHTTP)
 		got := titles(s.collect(t, nil))
-		if asked := l.seen(); asked != want || (got != "") != (asked != "/events") {
-			t.Errorf("%s: asked for %s, shows %s", link, asked, got)
-		}
+		asked := l.seen()
+		assert.True(t, asked == want && (got != "") == (asked != "/events"), "%s: asked for %s, shows %s", link, asked, got)
 		l.change(func() { clear(l.files) })
-		if none := s.collect(t, nil); none.Notes.Has(collect.NotePageFailed) {
-			t.Errorf("%s: what is no calendar is a failure: %v", link, none.Notes)
-		}
+		none := s.collect(t, nil)
+		assert.True(t, !none.Notes.Has(collect.NotePageFailed), "%s: what is no calendar is a failure: %v", link, none.Notes)
 	}
 }
 
@@ -322,8 +315,7 @@ func TestLargePagesWaitOneByOne(t *testing.T) {
 			})
 		}
 		visits.Wait()
-		if s.most != 1 || s.pages > 10 {
-			t.Errorf("%d pages waited at one time; pages were asked for %d times", s.most, s.pages)
-		}
+		assert.True(t, s.most == 1 && s.pages <= 10,
+			"%d pages waited at one time; pages were asked for %d times", s.most, s.pages)
 	})
 }

@@ -248,9 +248,7 @@ func TestVersionsInHeader(t *testing.T) {
 		"https://x.example/events": happening.FromTranslation, "https://x.example/de/events": happening.FromOwnPage,
 	} {
 		result, err := site.Read(t.Context(), page, collect.Source{Type: site.Type, URL: source}, window)
-		if err != nil || len(result.Observations) != 1 {
-			t.Fatalf("%v, %v", result, err)
-		}
+		must.True(t, err == nil && len(result.Observations) == 1, "%v, %v", result, err)
 		o := result.Observations[0]
 		if diff := cmp.Diff([]string{"url:x.example/en/jazz", "url:x.example/de/jazz"}, o.Versions); diff != "" ||
 			o.Standing != want {

@@ -53,7 +53,6 @@ func TestReaderPanics(t *testing.T) {
 		none := make([]int, len(page.Body))
 		return content{}, errors.New(string(rune(none[len(page.Body)])))
 	})
-	if !errors.Is(err, collect.ErrPanicked) || !strings.HasSuffix(err.Error(), ": https://a.example/programme") {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, errors.Is(err, collect.ErrPanicked) && strings.HasSuffix(err.Error(), ": https://a.example/programme"),
+		"got %v", err)
 }

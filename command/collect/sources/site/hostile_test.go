@@ -24,6 +24,7 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -341,9 +342,8 @@ func TestHostilePages(t *testing.T) {
 				var s spent
 				must.OK(t, json.Unmarshal(out, &s))
 				t.Logf("%v, %d MB, %d found, %s", s.Time.Round(time.Millisecond), s.Memory>>20, s.Found, s.Error)
-				if s.Time > mostTime || s.Memory > cmp.Or(leaner[name], mostMemory) || strings.HasPrefix(s.Error, "unexpected") {
-					t.Errorf("takes %v and %d MB: %s", s.Time, s.Memory>>20, s.Error)
-				}
+				assert.True(t, s.Time <= mostTime && s.Memory <= cmp.Or(leaner[name], mostMemory) &&
+					!strings.HasPrefix(s.Error, "unexpected"), "takes %v and %d MB: %s", s.Time, s.Memory>>20, s.Error)
 			})
 		}
 	}

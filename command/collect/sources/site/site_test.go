@@ -90,9 +90,8 @@ func TestCollect(t *testing.T) {
 	t.Parallel()
 	s := serve(t, page("text/html; charset=utf-8", calendar))
 	result := s.collect(t, nil)
-	if len(result.Observations) != 2 || result.Unchanged || result.Requests != 1 || len(result.Notes) != 0 {
-		t.Fatalf("got %+v", result)
-	}
+	must.True(t, len(result.Observations) == 2 && !result.Unchanged && result.Requests == 1 && len(result.Notes) == 0,
+		"got %+v", result)
 	jazz := result.Observations[0]
 	host := strings.TrimPrefix(s.source.URL, "http://")
 	if want := "url:" + strings.TrimSuffix(host, "events") + "e/jazz"; jazz.Key != want || len(jazz.Keys) != 1 ||
@@ -119,9 +118,7 @@ func TestNotModified(t *testing.T) {
 	s := serve(t, page("text/html", calendar))
 	first := s.collect(t, nil)
 	second := s.collect(t, first.State)
-	if !second.Unchanged || len(second.Observations) != 0 || second.Requests != 1 {
-		t.Errorf("second: %+v", second)
-	}
+	assert.True(t, second.Unchanged && len(second.Observations) == 0 && second.Requests == 1, "second: %+v", second)
 	third := s.collect(t, second.State)
 	assert.Equal(t, third.Unchanged, true, "the state of an unmodified page is of no use")
 
@@ -135,9 +132,8 @@ func TestNotModified(t *testing.T) {
 	} {
 		s.source, s.now, state = source, now, third.State
 		change()
-		if again := s.collect(t, state); again.Unchanged || len(again.Observations) != 2 {
-			t.Errorf("with %s the page isn't read again", name)
-		}
+		again := s.collect(t, state)
+		assert.True(t, !again.Unchanged && len(again.Observations) == 2, "with %s the page isn't read again", name)
 	}
 }
 
@@ -157,9 +153,8 @@ func TestNotes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := serve(t, page("text/html", "<html><body>"+tt.body)).collect(t, nil)
-			if len(result.Observations) != 0 || len(result.Notes) == 0 || result.Notes[0].Code != tt.want {
-				t.Errorf("got %+v", result)
-			}
+			assert.True(t, len(result.Observations) == 0 && len(result.Notes) != 0 && result.Notes[0].Code == tt.want,
+				"got %+v", result)
 		})
 	}
 }
@@ -172,9 +167,8 @@ func TestFailures(t *testing.T) {
 	assert.Is(t, assert.Err(deep.read(t.Context(), nil)), collect.ErrUnsupportedContent, "a page that can't be parsed")
 	gone := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	var status *collect.StatusError
-	if _, err := gone.read(t.Context(), nil); !errors.As(err, &status) || status.Code != http.StatusGone {
-		t.Errorf("a page that is gone gives %v", err)
-	}
+	_, err := gone.read(t.Context(), nil)
+	assert.True(t, errors.As(err, &status) && status.Code == http.StatusGone, "a page that is gone gives %v", err)
 }
 
 func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
@@ -219,21 +213,16 @@ func TestPrivateAddresses(t *testing.T) {
 			server := strings.TrimSuffix(s.source.URL, "/events")
 			s.source.URL = server + tt.path
 			read := s.collect(t, collect.State(nil))
-			if len(read.Observations) == 0 {
-				t.Fatalf("nothing was read: %v", read.Notes)
-			}
+			must.True(t, len(read.Observations) != 0, "nothing was read: %v", read.Notes)
 			for _, o := range read.Observations {
 				text, err := json.Marshal([]any{o.Details, o.Source})
-				if err != nil || strings.Contains(string(text), "s3cret") {
-					t.Errorf("%s (%v)", text, err)
-				}
+				assert.True(t, err == nil && !strings.Contains(string(text), "s3cret"), "%s (%v)", text, err)
 				want := tt.wantURL
 				if want != "" {
 					want = server + want
 				}
-				if o.Details.PrimaryURL != want || o.Source.URL != server+tt.wantBlock {
-					t.Errorf("primary URL %q, source %q", o.Details.PrimaryURL, o.Source.URL)
-				}
+				assert.True(t, o.Details.PrimaryURL == want && o.Source.URL == server+tt.wantBlock,
+					"primary URL %q, source %q", o.Details.PrimaryURL, o.Source.URL)
 			}
 		})
 	}
@@ -317,17 +306,13 @@ func TestFeeds(t *testing.T) {
 	m := frontier.New(s.collector.Start(s.source), s.now)
 	titles, notes, failed := walk(t, s, m)
 	assert.Slices(t, titles, []string{"Jazz", "Quiz"}, "titles")
-	if want := []string{"/events", "/feed", "/atom", "/jazz", "/news", "/away", "/poster", "/quiz"}; !slices.Equal(p.asked,
-		want) {
-		t.Errorf("asked for %q, want %q", p.asked, want)
-	}
+	want := []string{"/events", "/feed", "/atom", "/jazz", "/news", "/away", "/poster", "/quiz"}
+	assert.True(t, slices.Equal(p.asked, want), "asked for %q, want %q", p.asked, want)
 	assert.Equal(t, len(other.asked), 0, "asked the other site for %q", other.asked)
 	assert.Equal(t, len(failed), 0, "failed: %v", failed)
-	if len(notes) != 4 || notes[0].Code != collect.NoteNoEvents || notes[1].Code != collect.NoteLeftOut ||
-		notes[2].Code != collect.NoteLeftOut ||
-		!strings.Contains(notes[3].Text, "/away was left out: it redirects") {
-		t.Errorf("notes %v", notes)
-	}
+	assert.True(t, len(notes) == 4 && notes[0].Code == collect.NoteNoEvents && notes[1].Code == collect.NoteLeftOut &&
+		notes[2].Code == collect.NoteLeftOut && strings.Contains(notes[3].Text, "/away was left out: it redirects"),
+		"notes %v", notes)
 
 	// A post that is no longer in the feed stays with the source.
 	p.files["/feed"], p.files["/atom"], p.asked = "text/xml|<rss><channel></channel></rss>", "text/xml|<rss/>", nil
@@ -352,15 +337,12 @@ func TestFeedAsASource(t *testing.T) {
 		"application/xml|<html></html>":                                collect.ErrUnsupportedContent,
 	} {
 		p.files["/events"] = body
-		if _, _, failed := walk(t, s, frontier.New(s.collector.Start(s.source), s.now)); !errors.Is(failed["/events"], want) {
-			t.Errorf("%s gives %v", body, failed)
-		}
+		_, _, failed := walk(t, s, frontier.New(s.collector.Start(s.source), s.now))
+		assert.True(t, errors.Is(failed["/events"], want), "%s gives %v", body, failed)
 	}
 	p.files["/events"] = "application/rss+xml|<rss><channel>" + times(101, "<item><link>/%d</link></item>") +
 		"</channel></rss>"
 	page, err := s.collector.Read(t.Context(), s.source, collect.Known{Link: s.collector.Start(s.source)[0], Root: true})
-	if err != nil || len(page.Links) != 100 || page.Links[0].Role != site.RolePage || len(page.Notes) != 1 ||
-		!strings.Contains(page.Notes[0].Text, "more than 100 pages") {
-		t.Errorf("%d links, %v, %v", len(page.Links), page.Notes, err)
-	}
+	assert.True(t, err == nil && len(page.Links) == 100 && page.Links[0].Role == site.RolePage && len(page.Notes) == 1 &&
+		strings.Contains(page.Notes[0].Text, "more than 100 pages"), "%d links, %v, %v", len(page.Links), page.Notes, err)
 }

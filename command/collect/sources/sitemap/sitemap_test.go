@@ -19,6 +19,7 @@ import (
 	"carillon/command/collect/sources/site"
 	"carillon/command/collect/sources/sitemap"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // serve starts a server of files, and a collector of the pages in them.
@@ -95,14 +96,11 @@ func TestAddresses(t *testing.T) {
 				files[path] = file
 			}
 			found := serve(t, files).Walk(t, tt.path)
-			if !slices.Equal(found.Titles, tt.want) || len(found.Notes) != 0 || len(found.Failed) != 0 {
-				t.Errorf("got %q, notes %v, failed %v", found.Titles, found.Notes, found.Failed)
-			}
+			assert.True(t, slices.Equal(found.Titles, tt.want) && len(found.Notes) == 0 && len(found.Failed) == 0,
+				"got %q, notes %v, failed %v", found.Titles, found.Notes, found.Failed)
 			for _, o := range found.Observations {
-				if o.Standing != happening.FromOwnPage || o.Source.Type != sitemap.Type || !strings.HasSuffix(o.Source.URL,
-					tt.path) {
-					t.Errorf("%s: standing %d, source %+v", o.Details.Title, o.Standing, o.Source)
-				}
+				assert.True(t, o.Standing == happening.FromOwnPage && o.Source.Type == sitemap.Type &&
+					strings.HasSuffix(o.Source.URL, tt.path), "%s: standing %d, source %+v", o.Details.Title, o.Standing, o.Source)
 			}
 		})
 	}
@@ -122,9 +120,7 @@ func TestNothingToRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found := serve(t, tt.files).Walk(t, "/")
-			if len(found.Failed) != 1 || !errors.Is(found.Failed["/robots.txt"], tt.want) {
-				t.Errorf("failed %v", found.Failed)
-			}
+			assert.True(t, len(found.Failed) == 1 && errors.Is(found.Failed["/robots.txt"], tt.want), "failed %v", found.Failed)
 		})
 	}
 	s := serve(t, map[string]string{"/page": walktest.Event("Jazz")})
@@ -164,11 +160,9 @@ func TestOtherSites(t *testing.T) {
 		assert.Equal(t, found.Noted(collect.NoteLeftOut, path+" was left out: it redirects to another site"), true,
 			"nothing is said of %s: %v", path, found.Notes)
 	}
-	if !found.Noted(collect.NoteLeftOut, "5 addresses of other sites") || !found.Noted(collect.NoteLeftOut,
-		"4 addresses were left out that are none of the web") ||
-		!found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
-		t.Errorf("notes %v", found.Notes)
-	}
+	assert.True(t, found.Noted(collect.NoteLeftOut, "5 addresses of other sites") &&
+		found.Noted(collect.NoteLeftOut, "4 addresses were left out that are none of the web") &&
+		found.Noted(collect.NoteLeftOut, "1 addresses of other sites"), "notes %v", found.Notes)
 	assert.Equal(t, len(found.Failed), 0, "failed %v", found.Failed)
 	if found := s.Walk(t, "/index.xml"); len(found.Asked) != 1 || !found.Noted(collect.NoteLeftOut,
 		"1 addresses of other sites") {
@@ -185,19 +179,16 @@ func TestSitemapsOfOtherSites(t *testing.T) {
 	s := serve(t, map[string]string{"/robots.txt": robots, "/sitemap.xml": urlset("{}/jazz"),
 		"/jazz": walktest.Event("Jazz")})
 	found := s.Walk(t, "/")
-	if !slices.Equal(found.Titles, []string{"Jazz"}) || len(found.Failed) != 0 {
-		t.Errorf("got %q, failed %v", found.Titles, found.Failed)
-	}
+	assert.True(t, slices.Equal(found.Titles, []string{"Jazz"}) && len(found.Failed) == 0,
+		"got %q, failed %v", found.Titles, found.Failed)
 	if !found.Noted(collect.NoteLeftOut, "robots.txt names 3 sitemaps, none of them on this site: /sitemap.xml was "+
 		"read in their place") {
 		t.Errorf("notes %v", found.Notes)
 	}
 	s = serve(t, map[string]string{"/robots.txt": robots})
 	failed := s.Walk(t, "/").Failed["/robots.txt"]
-	if !errors.Is(failed, collect.ErrHTTPStatus) || !strings.Contains(fmt.Sprint(failed),
-		"robots.txt names 3 sitemaps, none of them on this site") {
-		t.Errorf("failed: %v", failed)
-	}
+	assert.True(t, errors.Is(failed, collect.ErrHTTPStatus) &&
+		strings.Contains(fmt.Sprint(failed), "robots.txt names 3 sitemaps, none of them on this site"), "failed: %v", failed)
 	if len(other.Asked()) != 0 {
 		t.Errorf("the other site was asked for %q", other.Asked())
 	}
@@ -256,9 +247,7 @@ func TestCaps(t *testing.T) {
 		t.Helper()
 		source := s.Source(path)
 		page, err := s.Collector.Read(t.Context(), source, collect.Known{Link: s.Collector.Start(source)[0], Root: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return page
 	}
 	noted := func(page collect.Page, part string) bool {
@@ -309,9 +298,8 @@ func TestEndlessIndexes(t *testing.T) {
 			})
 		}
 		found := s.Walk(t, "/map/")
-		if files > 1000 || files < 31 || !found.Noted(collect.NoteTruncated, "1000 in all") {
-			t.Errorf("%d in each index: %d files, %v", width, files, found.Notes)
-		}
+		assert.True(t, files <= 1000 && files >= 31 && found.Noted(collect.NoteTruncated, "1000 in all"),
+			"%d in each index: %d files, %v", width, files, found.Notes)
 	}
 }
 
@@ -328,10 +316,8 @@ func TestSlowFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	source := s.Source("/hangs")
-	if _, err := s.Collector.Read(ctx, source, collect.Known{Link: s.Collector.Start(source)[0], Root: true}); !errors.Is(
-		err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := s.Collector.Read(ctx, source, collect.Known{Link: s.Collector.Start(source)[0], Root: true})
+	assert.True(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 }
 
 // BenchmarkWalkSitemap walks a sitemap of 5,000 pages at a server without a pace.
