@@ -251,11 +251,11 @@ func (j *installationJourney) restored() {
 	}
 	j.api(http.MethodGet, hooks+"gone", "", http.StatusNotFound)
 	org := app.DevelopmentOrganization.String()
-	apitest.Eventually(j.T, "the client certificate is restored", func() bool {
+	must.Eventually(j.T, "the client certificate is restored", func() bool {
 		_, shown, _ := runIn(j.Context(), "", append([]string{"org", "certificate", "show", org}, j.flags...)...)
 		return shown == j.shown && strings.Contains(shown, "CN=second")
 	})
-	apitest.Eventually(j.T, "the restore is on record", func() bool {
+	must.Eventually(j.T, "the restore is on record", func() bool {
 		_, shown, _ := runIn(j.Context(), "", append([]string{"audit", "operator", "operator"}, j.flags...)...)
 		return strings.Contains(shown, "take-over-restored")
 	})

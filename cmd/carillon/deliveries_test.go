@@ -13,7 +13,6 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
@@ -45,7 +44,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	heard := l.next(subject)
 	must.True(t, heard.Verified, "heard %+v", heard)
 	s.has(s.asked("destinations"), "EXTERNAL ID", "enabled")
-	apitest.Eventually(t, "the event is listed", func() bool {
+	must.Eventually(t, "the event is listed", func() bool {
 		return strings.Contains(s.asked("events", "--subject", subject), subject)
 	})
 	var events httpapi.Stretch[query.PublishedEvent]
@@ -56,7 +55,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	own := func(flags ...string) []string { // listeners of other tests may get the event, too
 		return append([]string{"deliveries", "--event", event, "--destination", l.id}, flags...)
 	}
-	apitest.Eventually(t, "the delivery has succeeded", func() bool {
+	must.Eventually(t, "the delivery has succeeded", func() bool {
 		return strings.Contains(s.asked(own("--status", "succeeded")...), subject)
 	})
 	var deliveries httpapi.Stretch[query.Delivery]
@@ -71,7 +70,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	s.has(s.asked("destination", "enable", l.id), "enabled", "carillon destinations recover "+l.id)
 	s.has(s.asked("destination", "recover", l.id, "--since", "7d", "--dry-run"), "nothing was sent", "failed deliveries")
 	assert.Equal(t, l.next(subject).ID, heard.ID, "came again")
-	apitest.Eventually(t, "the replay is shown", func() bool {
+	must.Eventually(t, "the replay is shown", func() bool {
 		return strings.Contains(s.asked("delivery", "show", delivery), "✓ 2")
 	})
 	if out := s.asked(own("--failing")...); strings.Contains(out, subject) {
@@ -105,7 +104,7 @@ func TestOperatorsLookForDeliveries(t *testing.T) {
 		asOperator,
 		func(args ...string) (int, string, string) { return 0, s.asked(args...), "" },
 	} {
-		apitest.Eventually(t, "it is among the failing", func() bool {
+		must.Eventually(t, "it is among the failing", func() bool {
 			code, out, errors := ask("deliveries", "--failing")
 			must.Equal(t, code, 0, "exit … %s", errors)
 			return strings.Contains(out, subject)

@@ -62,7 +62,7 @@ func (s shell) listenThroughDisabling(mode string) {
 	subject := uuid.NewString()
 	s.ok("trigger", "news.item.added", "--subject", subject)
 	l.next(subject)
-	apitest.Eventually(s.T, "the destination is enabled again", func() bool {
+	must.Eventually(s.T, "the destination is enabled again", func() bool {
 		return strings.Contains(l.said.String(), "It is enabled again.")
 	})
 	s.ok("trigger", "news.item.added", "--subject", subject)
@@ -198,7 +198,7 @@ func TestListenPassesAnyAnswerBack(t *testing.T) {
 	if head := <-seen; !strings.Contains(head, "\r\nwebhook-id: ") || !strings.Contains(head, "\r\nx-tenant-ID: 7\r\n") {
 		t.Errorf("forwarded\n%s", head)
 	}
-	apitest.Eventually(t, "the answer is on record", func() bool {
+	must.Eventually(t, "the answer is on record", func() bool {
 		detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
 		return strings.Contains(detail, `"responseBody":"who is this?"`) && strings.Contains(detail, `x-name: Grüße\n`) &&
 			strings.Contains(detail, `set-cookie: [masked]\nset-cookie: [masked]\n`)

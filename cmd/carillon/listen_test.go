@@ -212,7 +212,7 @@ func TestListenForwardsByteForByte(t *testing.T) {
 			got.Headers["webhook-signature"] != header.Get("webhook-signature") {
 			t.Errorf("heard %+v; forwarded %v, %s", got, header, forwarded.body)
 		}
-		apitest.Eventually(t, "the answers are on record", func() bool {
+		must.Eventually(t, "the answers are on record", func() bool {
 			detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
 			return strings.Contains(detail, `"responseBody":"taken"`) && strings.Contains(detail, `"responseStatus":500`)
 		})

@@ -132,7 +132,7 @@ func serve(tb testing.TB, cfg config.Config) serving {
 // ready waits until the server says that it is.
 func (s serving) ready(tb testing.TB) serving {
 	tb.Helper()
-	apitest.Eventually(tb, "the server is ready", func() bool {
+	must.Eventually(tb, "the server is ready", func() bool {
 		code, _, _ := runIn(tb.Context(), "", append([]string{"status"}, s.flags...)...)
 		return code == 0
 	})
@@ -212,7 +212,7 @@ func server(t *testing.T, dir, database string, changes ...func(*config.Config))
 // ask sends a request until it is answered with a status, and returns the answer.
 func ask(t *testing.T, key, method, url, body string, want int) (answer string) {
 	t.Helper()
-	apitest.Eventually(t, method+" "+url+" is answered", func() bool {
+	must.Eventually(t, method+" "+url+" is answered", func() bool {
 		request := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 		request.Header.Set("Authorization", "Bearer "+key)
 		if body != "" {

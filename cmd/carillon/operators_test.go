@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
 	"carillon/command/mtls/mtlstest"
 	"carillon/eventstore/storetest/assert"
@@ -86,7 +85,7 @@ func TestProjectionsAreShownAndRebuilt(t *testing.T) {
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
 	current := regexp.MustCompile(`(?m)^organizations +readModel +running +- +\d+ `)
-	apitest.Eventually(t, "organizations are shown as up to date", func() bool { // other tests write meanwhile
+	must.Eventually(t, "organizations are shown as up to date", func() bool { // other tests write meanwhile
 		return current.MatchString(s.ok("projections", "status"))
 	})
 	s.matches(`^organizations is rebuilt: \d+ events`, "projections", "rebuild", "organizations")

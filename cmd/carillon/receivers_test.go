@@ -94,7 +94,7 @@ func (r receiver) start(t *testing.T, source string, number int) (url string) {
 		_ = cmd.Wait()
 	})
 	var dialer net.Dialer
-	apitest.Eventually(t, "the receiver listens", func() bool {
+	must.Eventually(t, "the receiver listens", func() bool {
 		conn, err := dialer.DialContext(t.Context(), "tcp", "localhost:"+port)
 		if err == nil {
 			_ = conn.Close()

@@ -63,7 +63,7 @@ func TestSourceCollectWaits(t *testing.T) {
 		`"requested":false,"progress":{"asked":2,"linked":3}`) {
 		t.Errorf("source list --json:\n%s", list)
 	}
-	apitest.Eventually(t, "it shows the progress", func() bool { return strings.Contains(errors.String(), "\n") })
+	must.Eventually(t, "it shows the progress", func() bool { return strings.Contains(errors.String(), "\n") })
 	select {
 	case code := <-waited:
 		t.Fatalf("it does not wait: exit %d\n%s%s", code, &out, &errors)

@@ -20,7 +20,6 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
@@ -168,7 +167,7 @@ func (i *succession) change(header string) {
 	}
 	ask(i.T, i.key, http.MethodPatch, i.path, settings, http.StatusOK)
 	i.publish(10, i.flags)
-	apitest.Eventually(i, "the receiver gets x-turn "+header, func() bool { return i.lastHeader() == header })
+	must.Eventually(i, "the receiver gets x-turn "+header, func() bool { return i.lastHeader() == header })
 }
 
 // underLoad publishes events by servers while something happens.
@@ -188,14 +187,14 @@ func (i *succession) underLoad(flags []string, do func()) {
 // ready checks that a server is ready: no consumer has stopped.
 func (i *succession) ready(flags string) {
 	i.Helper()
-	apitest.Eventually(i, "the server is ready", func() bool { return i.command(this+" status"+flags).Run() == nil })
+	must.Eventually(i, "the server is ready", func() bool { return i.command(this+" status"+flags).Run() == nil })
 }
 
 // serves reports whether a server serves beside one that was started later, and does not stand by, as that has claimed
 // tables of another version.
 func (i *succession) serves(flags string) (yes bool) {
 	i.Helper()
-	apitest.Eventually(i, "the server serves or stands by", func() bool {
+	must.Eventually(i, "the server serves or stands by", func() bool {
 		out, err := i.command(this + " status" + flags).CombinedOutput()
 		yes = err == nil
 		return yes || strings.Contains(string(out), "of another version of Carillon")
@@ -228,7 +227,7 @@ func (i *succession) publish(n int, flags string) {
 func (i *succession) delivered() {
 	i.Helper()
 	var answer struct{ Data struct{ Total int } }
-	apitest.Eventually(i, "all is delivered", func() bool {
+	must.Eventually(i, "all is delivered", func() bool {
 		text := ask(i.T, i.key, http.MethodGet, i.path+"/deliveries?status=succeeded", "", http.StatusOK)
 		must.OK(i, json.Unmarshal([]byte(text), &answer))
 		return answer.Data.Total == int(i.published.Load())
@@ -249,7 +248,7 @@ func (i *succession) verify() {
 	i.run(this + " audit seal" + i.flags)
 	i.run(this + " audit verify")
 	for _, model := range app.ReadModels() {
-		apitest.Eventually(i, model.Name+" is verified", func() bool { // it may not be complete yet
+		must.Eventually(i, model.Name+" is verified", func() bool { // it may not be complete yet
 			out, err := i.command("bin/carillon projections verify " + model.Name + i.flags).CombinedOutput()
 			must.True(i, !strings.Contains(string(out), "DIFFERS"), "%v", string(out))
 			return err == nil
@@ -262,7 +261,7 @@ func (i *succession) leaveSome() {
 	i.Helper()
 	i.refuse(true)
 	i.publish(100, i.flags)
-	apitest.Eventually(i, "the receiver has refused it", i.hasRefused)
+	must.Eventually(i, "the receiver has refused it", i.hasRefused)
 	i.stop()
 	i.refuse(false)
 }

@@ -122,7 +122,7 @@ func TestFrozenSubscriberIsDropped(t *testing.T) {
 	}
 	assert.Equal(t, s.OpenReads(), 1, "subscriptions")
 	close(ice.stop)
-	eventually(t, "the subscription is dropped", func() bool { return s.OpenReads() == 0 })
+	must.Eventually(t, "the subscription is dropped", func() bool { return s.OpenReads() == 0 })
 }
 
 func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {

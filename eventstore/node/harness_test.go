@@ -134,15 +134,6 @@ func drain(stream *esdb.ReadStream) ([]*esdb.ResolvedEvent, error) {
 	}
 }
 
-func eventually(tb testing.TB, what string, check func() bool) {
-	tb.Helper()
-	deadline := time.Now().Add(patience)
-	for !check() {
-		must.True(tb, !time.Now().After(deadline), "%v", "never: "+what)
-		<-time.After(5 * time.Millisecond)
-	}
-}
-
 func code(err error) esdb.ErrorCode {
 	var known *esdb.Error
 	if errors.As(err, &known) {

@@ -216,15 +216,8 @@ func (n node) exec(sql string, arguments ...any) {
 // eventually waits until a query answers true.
 func (n node) eventually(sql string) {
 	n.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(5 * time.Millisecond) {
-		var yes bool
-		if err := n.pool.QueryRow(n.t.Context(), sql).Scan(&yes); err != nil || yes {
-			must.OK(n.t, err)
-			return
-		}
-		if time.Now().After(deadline) {
-			n.t.Error("it did not happen: " + sql)
-			return
-		}
-	}
+	must.Eventually(n.t, sql, func() (yes bool) {
+		must.OK(n.t, n.pool.QueryRow(n.t.Context(), sql).Scan(&yes))
+		return yes
+	})
 }

@@ -4,14 +4,12 @@ package pgtest_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -74,12 +72,12 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			assert.Equal(t, cmd.Wait() == nil, how == "pass", "the helper ended with")
 			must.True(t, data != "", "the helper had no server")
-			eventually(t, "the directory goes", func() bool {
+			must.Eventually(t, "the directory goes", func() bool {
 				_, err := os.Stat(filepath.Dir(data))
 				return os.IsNotExist(err)
 			})
 			// Its postmaster.pid, which the watching shell waits for, goes a little before the process.
-			eventually(t, "the server ends", func() bool { return !running(pid, data) })
+			must.Eventually(t, "the server ends", func() bool { return !running(pid, data) })
 		})
 	}
 }
@@ -88,21 +86,6 @@ func TestNothingIsLeft(t *testing.T) {
 func running(pid int, data string) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && strings.Contains(string(line), data)
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("never happened: %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func TestLeakOptionsPassOverTheServer(t *testing.T) {

@@ -136,22 +136,6 @@ func askAt(t *testing.T, address, sql string) string {
 	return string(last.Rows[0][0])
 }
 
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("never happened: %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 // recorder is a logger whose lines a test can read.
 type recorder struct{ strings.Builder }
 

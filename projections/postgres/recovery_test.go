@@ -53,7 +53,7 @@ func killInitdb(t *testing.T) (dir string, caught bool) {
 	dir = filepath.Join(reachable(t), "pg")
 	parent, _ := startHelper(t, dir)
 	data := filepath.Join(dir, "pgdata")
-	eventually(t, "initdb is at work", func() bool {
+	must.Eventually(t, "initdb is at work", func() bool {
 		left, err := filepath.Glob(filepath.Join(dir, unfinished, "base"))
 		_, over := os.Stat(data)
 		return err == nil && len(left) == 1 || over == nil
@@ -82,7 +82,7 @@ func TestOrphanIsReplaced(t *testing.T) {
 	go func() { ended <- orphan.Wait() }()
 	t.Cleanup(func() { _ = orphan.Process.Kill() })
 	pidFile := filepath.Join(srv.data(), "postmaster.pid")
-	eventually(t, "the orphan is up", func() bool {
+	must.Eventually(t, "the orphan is up", func() bool {
 		text, err := os.ReadFile(pidFile)
 		return err == nil && strings.Contains(string(text), "ready")
 	})
@@ -133,8 +133,8 @@ func TestDisposableLeavesNothing(t *testing.T) {
 	askAt(t, address, "SELECT 1")
 	pid := must.Get(readPID(filepath.Join(dir, "pgdata", "postmaster.pid")))(t)
 	must.OK(t, parent.Process.Kill())
-	eventually(t, "the server ends", func() bool { return !isPostmaster(pid, filepath.Join(dir, "pgdata")) })
-	eventually(t, "the directory goes", func() bool {
+	must.Eventually(t, "the server ends", func() bool { return !isPostmaster(pid, filepath.Join(dir, "pgdata")) })
+	must.Eventually(t, "the directory goes", func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
 	})

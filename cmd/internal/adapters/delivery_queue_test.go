@@ -141,26 +141,22 @@ func (s *queueFixture) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready 
 // claims polls until a worker has claimed exactly one delivery.
 func (s *queueFixture) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	must.Eventually(s, "it is claimed", func() bool {
 		ids, _ := s.claim(q)
-		if len(ids) == 1 && ids[0] == want {
-			return
-		}
-		must.True(s, len(ids) == 0 && !time.Now().After(deadline), "claimed %v, want %s", ids, want)
-		<-time.After(5 * time.Millisecond)
-	}
+		must.True(s, len(ids) == 0 || len(ids) == 1 && ids[0] == want, "claimed %v, want %s", ids, want)
+		return len(ids) == 1
+	})
 }
 
 // claimed polls until a worker has claimed n deliveries.
 func (s *queueFixture) claimed(q *adapters.DeliveryQueue, want int) {
 	s.Helper()
 	got := 0
-	for deadline := time.Now().Add(patience); got < want; {
-		must.True(s, !time.Now().After(deadline), "claimed %d, want %d", got, want)
+	must.Eventually(s, "all are claimed", func() bool {
 		ids, _ := s.claim(q)
 		got += len(ids)
-		<-time.After(5 * time.Millisecond)
-	}
+		return got >= want
+	})
 }
 
 func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
@@ -181,13 +177,10 @@ func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
 
 func (s *queueFixture) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		if n, sure := q.Holding(); n >= losses && sure {
-			return
-		}
-		must.True(s, !time.Now().After(deadline), "the lock was not taken again")
-		<-time.After(5 * time.Millisecond)
-	}
+	must.Eventually(s, "the lock is taken again", func() bool {
+		n, sure := q.Holding()
+		return n >= losses && sure
+	})
 }
 
 // Succeeded deliveries are not sent again because the read model is behind: neither after a start, nor when a lease has

@@ -225,14 +225,7 @@ func run(t testing.TB, part func(context.Context) error) (stop func()) {
 
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-deadline:
-			w.t.Fatalf("not within %s: %s", patience, what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	must.Eventually(w.t, what, holds)
 }
 
 // await waits until readers see what a command did; only read models that it concerns ever get there.

@@ -98,7 +98,7 @@ func TestWritesWithSlowPostgres(t *testing.T) {
 	for range many {
 		go take(t.Context())
 	}
-	apitest.Eventually(t, "Postgres is asked", func() (asked bool) {
+	must.Eventually(t, "Postgres is asked", func() (asked bool) {
 		must.OK(t, slow.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
 			WHERE relation = 'carillon.rate_limits'::regclass AND NOT granted)`).Scan(&asked))
 		return asked

@@ -148,15 +148,10 @@ func TestFullDiskIsNotReady(t *testing.T) {
 		{1 << 40, 200, `"disk"`, "carillon_eventstore_writable 1"},
 	} {
 		disk.free.Store(step.free)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		must.Eventually(t, step.answer, func() bool {
 			status, body := get("/readyz")
-			if status == step.status && strings.Contains(body, step.answer) {
-				break
-			}
-			must.True(t, !time.Now().After(deadline), "%d bytes are free: %d %s", step.free, status, body)
-		}
+			return status == step.status && strings.Contains(body, step.answer)
+		})
 		if _, metrics := get("/metrics"); !strings.Contains(metrics, step.writable) {
 			t.Errorf("%d bytes are free, metrics lack %q", step.free, step.writable)
 		}
@@ -225,14 +220,10 @@ func TestUnreachableIsShown(t *testing.T) {
 			t.Errorf("%s: no metric while it is reached", w.name)
 		}
 		w.lose()
-		for deadline := time.Now().Add(2 * time.Minute); ; {
+		must.Eventually(t, w.name+" is named", func() bool {
 			status, body := get("/readyz")
-			if status == 503 && strings.Contains(body, w.name+" (no answer since ") {
-				break
-			}
-			must.True(t, !time.Now().After(deadline), "%s: readyz %d %s", w.name, status, body)
-			<-time.After(5 * time.Millisecond)
-		}
+			return status == 503 && strings.Contains(body, w.name+" (no answer since ")
+		})
 		if _, body := get("/metrics"); !strings.Contains(body, w.metric+" 0\n") {
 			t.Errorf("%s: no metric of the loss", w.name)
 		}

@@ -221,7 +221,7 @@ func ask[T any](t *testing.T, b *tab, expression string) T {
 // already, and a page that is being left has none.
 func (b *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
-	apitest.Eventually(t, what, func() bool {
+	must.Eventually(t, what, func() bool {
 		holds, err := chromedp.Run(b, chromedp.Evaluate[bool](`document.readyState === "complete" && (`+expression+`)`))
 		return err == nil && holds
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
@@ -101,7 +100,7 @@ func TestLongNamesInBrowser(t *testing.T) {
 		revised := command.ReviseFeed{ID: uuid.MustParse(w.names["feed"]), Name: &name}
 		must.Get(w.Commands.ReviseFeed(t.Context(), w.by(w.org), revised))(t)
 		w.observe(t, site, name, len(what))
-		apitest.Eventually(t, "the feed shows it", func() bool {
+		must.Eventually(t, "the feed shows it", func() bool {
 			page := reader.get(t, w.at(t, "/console/feeds/{feed}")).body
 			return strings.Count(page, html.EscapeString(name[:20])) > 2
 		})

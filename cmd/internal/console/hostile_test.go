@@ -119,7 +119,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 		}
 	}
 	must.True(t, published >= len(texts)/2, "%d of %d were published", published, len(texts))
-	apitest.Eventually(t, "all is delivered", func() bool {
+	must.Eventually(t, "all is delivered", func() bool {
 		_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
 		return err == nil && total == published
 	})
@@ -205,7 +205,7 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 	must.True(t, recorded >= len(texts)/2, "%d of %d events were recorded", recorded, len(texts))
 	s.Await(t, last, items.ReadModel.Name)
 	shown := map[string]bool{}
-	apitest.Eventually(t, "the items are in the feed", func() bool {
+	must.Eventually(t, "the items are in the feed", func() bool {
 		for number := 1; ; number++ {
 			page := b.get(t, fmt.Sprintf("%s?page=%d", feed, number)).expect(t, 200)
 			page.asked().harmless(t, "the feed")

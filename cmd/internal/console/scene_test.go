@@ -98,7 +98,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 	var page []struct {
 		ID uuid.UUID `json:"id"`
 	}
-	apitest.Eventually(tb, "the items are in the feed", func() bool {
+	must.Eventually(tb, "the items are in the feed", func() bool {
 		found, err := s.Queries.Items(tb.Context(), s.org, feed.ID, query.ItemsQuery{
 			Since:   now.AddDate(0, -1, 0),
 			Until:   now.AddDate(0, 2, 0),

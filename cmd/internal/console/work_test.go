@@ -16,7 +16,6 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
@@ -29,7 +28,7 @@ func (b *browser) done(t *testing.T, begun page) page {
 		t.Fatalf("%d to %q\n%s", begun.status, begun.location, begun.shown(""))
 	}
 	var shown page
-	apitest.Eventually(t, "the work is done", func() bool {
+	must.Eventually(t, "the work is done", func() bool {
 		shown = b.get(t, begun.location)
 		return strings.Contains(shown.body, "Done.")
 	})
@@ -175,7 +174,7 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 	b.get(t, path).expect(t, 200, "It was interrupted", "Go on")
 	w.later.Store(0)
 	w.lives(t)
-	apitest.Eventually(t, "it is in progress", func() bool { return b.post(t, path).status == http.StatusNotFound })
+	must.Eventually(t, "it is in progress", func() bool { return b.post(t, path).status == http.StatusNotFound })
 	w.later.Store(int64(time.Minute))
 	b.done(t, b.post(t, path)).expect(t, 200, "3 of 3")
 	assert.True(t, works.Advance(t.Context(), work, now.Add(time.Hour)) != nil,

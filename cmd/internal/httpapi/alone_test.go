@@ -79,7 +79,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 		} `json:"event"`
 	}
 	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination.ID))
-	apitest.Eventually(t, "the delivery is there", func() bool {
+	must.Eventually(t, "the delivery is there", func() bool {
 		var there bool
 		err := s.Pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM deliveries.deliveries WHERE id = $1)", id).
 			Scan(&there)
@@ -104,7 +104,7 @@ func (s *server) enableWhileStill(t *testing.T) {
 		s.patch(t, destinationsPath+"/crm", `{"status":"`+status+`"}`).into(t, 200, &got)
 		return got
 	}
-	apitest.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
+	must.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
 	s.StopReadModels()
 	s.rewire(t, func(d *httpapi.Dependencies) {
 		d.Await = func(context.Context, eventstore.Position, ...string) bool { return false }

@@ -111,7 +111,7 @@ func TestEventShowsItsRecipients(t *testing.T) {
 	late := s.subscribed(t, "late")
 	reasons := map[string]string{bare.ID: "no_subscription", late.ID: "destination_created_later"}
 	path := "/events/events/" + event.String()
-	apitest.Eventually(t, "the record has all three", func() bool {
+	must.Eventually(t, "the record has all three", func() bool {
 		shown := into[eventView](t, 200, s.get(t, path))
 		return len(shown.Recipients.Items) == 3
 	})
@@ -251,7 +251,7 @@ func (s *server) shown(t *testing.T, events []uuid.UUID, destination string) {
 	t.Helper()
 	for _, event := range events {
 		id := dispatch.DeliveryID(event, uuid.MustParse(destination))
-		apitest.Eventually(t, "the delivery can be read", func() bool {
+		must.Eventually(t, "the delivery can be read", func() bool {
 			return s.get(t, "/events/deliveries/"+id.String()).status == 200
 		})
 	}

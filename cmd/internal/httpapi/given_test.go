@@ -71,7 +71,7 @@ func (s *server) attach(t *testing.T, feedPath string, source uuid.UUID) string 
 func (s *server) items(t *testing.T, feedPath string, number int) map[string]string {
 	t.Helper()
 	var page itemsPage
-	apitest.Eventually(t, fmt.Sprintf("%d items are in the feed", number), func() bool {
+	must.Eventually(t, fmt.Sprintf("%d items are in the feed", number), func() bool {
 		s.get(t, feedPath+"/items?since="+time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly)+
 			"&until="+time.Now().UTC().AddDate(0, 0, 29).Format(time.DateOnly)).into(t, 200, &page)
 		return page.Total == number
@@ -127,7 +127,7 @@ func (s *server) published(t *testing.T, destination string, in command.Publish)
 	}
 	event := must.Get(s.Commands.Publish(t.Context(), apitest.Operator, in))(t)
 	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination)).String()
-	apitest.Eventually(t, "the delivery can be read", func() bool {
+	must.Eventually(t, "the delivery can be read", func() bool {
 		return s.get(t, "/events/deliveries/"+id).status == http.StatusOK
 	})
 	return id

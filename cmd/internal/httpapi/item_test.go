@@ -12,7 +12,6 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
@@ -55,7 +54,7 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 	ids := s.items(t, path, 2) // the past one is out of the list's reach
 	feedID := uuid.MustParse(path[len(feedsPath)+1:])
 	past := item.ID(feedID, s.happening("Past"))
-	apitest.Eventually(t, "the past item is in the feed, too", func() bool {
+	must.Eventually(t, "the past item is in the feed, too", func() bool {
 		return s.get(t, path+"/items/"+past.String()).status == 200
 	})
 

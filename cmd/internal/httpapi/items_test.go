@@ -14,7 +14,6 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
@@ -123,7 +122,7 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 	s.attach(t, path, source)
 	path += "/items"
 	var page itemsPage
-	apitest.Eventually(t, "the items are in the feed", func() bool {
+	must.Eventually(t, "the items are in the feed", func() bool {
 		s.get(t, path).into(t, 200, &page)
 		return page.Total == 3
 	})

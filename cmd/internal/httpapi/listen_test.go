@@ -11,7 +11,6 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
@@ -143,7 +142,7 @@ func TestListenBoundsStreams(t *testing.T) {
 	}
 	s.as(other).do(t, listen).refused(t, 404, "NOT_FOUND", "") // and is not held back
 	_ = last.Body.Close()
-	apitest.Eventually(t, "a stream is free", func() bool {
+	must.Eventually(t, "a stream is free", func() bool {
 		return open().StatusCode == http.StatusOK //nolint:bodyclose // by a cleanup
 	})
 }

@@ -143,13 +143,7 @@ func (p *process) follows() bool {
 
 func (s *shop) eventually(what string, holds func() bool) {
 	s.Helper()
-	for until := time.Now().Add(30 * time.Second); !holds(); {
-		must.True(s, !time.Now().After(until), "never happened: %s", what)
-		select {
-		case <-s.Context().Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	must.Eventually(s, what, holds)
 }
 
 // send sends a request of an organization.

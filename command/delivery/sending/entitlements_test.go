@@ -82,11 +82,7 @@ func startSending(t *testing.T, result webhook.Result, before func(eventstore.St
 // eventually polls for a condition.
 func (s *sending) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatal("not within a minute: " + what)
-		}
-	}
+	must.Eventually(s.t, what, holds)
 }
 
 // deliver hands out a delivery, as a claim of long ago does, and returns its state when it has an end.

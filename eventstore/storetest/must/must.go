@@ -4,7 +4,10 @@ package must
 import (
 	"fmt"
 	"testing"
+	"time"
 )
+
+const patience = 2 * time.Minute // on a busy machine
 
 // OK fails the test if there is an error.
 func OK(tb testing.TB, err error) {
@@ -36,5 +39,13 @@ func Equal[T comparable](tb testing.TB, got, want T, format string, args ...any)
 	tb.Helper()
 	if got != want {
 		tb.Fatalf("%s: %+v, want %+v", fmt.Sprintf(format, args...), got, want)
+	}
+}
+
+// Eventually waits for a condition that other goroutines or processes bring about.
+func Eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); !holds(); <-time.After(5 * time.Millisecond) {
+		True(tb, time.Now().Before(deadline), "waited in vain until %s", what)
 	}
 }

@@ -330,22 +330,6 @@ func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body 
 	return answer.StatusCode, string(text)
 }
 
-// Eventually waits for a condition that other goroutines bring about.
-func Eventually(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	deadline := time.NewTimer(Patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			tb.Fatalf("waited in vain until %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 // Buffer is a log that tests read while it is written.
 type Buffer struct {
 	mu     sync.Mutex

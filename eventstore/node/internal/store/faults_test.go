@@ -150,11 +150,7 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 		_, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100))
 		waiting <- err
 	}()
-	deadline := time.Now().Add(patience)
-	for !s.space.full() {
-		must.True(t, !time.Now().After(deadline), "the failure was not noticed")
-		<-time.After(time.Millisecond)
-	}
+	must.Eventually(t, "the failure is noticed", s.space.full)
 	for range 3 {
 		assert.Is(t, assert.Err(s.Append(context.Background(), "s", Any(), propose("s", 1, 100))), ErrFull,
 			"append to a full disk")
@@ -162,27 +158,20 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	assert.Equal(t, countAll(t, s), 3, "readers see … events")
 	fs.full.Store(false)
 	must.OK(t, <-waiting)
-	for s.space.full() {
-		must.True(t, !time.Now().After(deadline), "still full")
-		<-time.After(time.Millisecond)
-	}
+	must.Eventually(t, "there is space", func() bool { return !s.space.full() })
 	mustAppend(t, s, "s", 2000) // several memory tables
 	fs.available.Store(1 << 20)
-	for {
-		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); errors.Is(err, ErrFull) {
-			break
-		} else if err != nil || time.Now().After(deadline) {
-			t.Fatalf("low on space: %v", err)
-		}
-	}
+	must.Eventually(t, "it is low on space", func() bool {
+		_, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100))
+		must.True(t, err == nil || errors.Is(err, ErrFull), "low on space: %v", err)
+		return err != nil
+	})
 	fs.available.Store(1 << 40)
-	for {
-		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); err == nil {
-			break
-		} else if !errors.Is(err, ErrFull) || time.Now().After(deadline) {
-			t.Fatalf("space again: %v", err)
-		}
-	}
+	must.Eventually(t, "there is space again", func() bool {
+		_, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100))
+		must.True(t, err == nil || errors.Is(err, ErrFull), "space again: %v", err)
+		return err == nil
+	})
 	if report, err := s.Verify(context.Background(), nil); err != nil || report.Faults > 0 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
@@ -194,15 +183,9 @@ func TestFullDisk_refusedBeforeWriting(t *testing.T) {
 	t.Parallel()
 	fs := newTroubled()
 	s := openIn(t, fs)
-	deadline := time.Now().Add(patience)
 	for _, available := range []uint64{1 << 20, 1 << 40, 1 << 20} {
 		fs.available.Store(available)
-		for s.Full() != (available == 1<<20) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d bytes are free, full: %v", available, s.Full())
-			}
-			<-time.After(time.Millisecond)
-		}
+		must.Eventually(t, "its space is noticed", func() bool { return s.Full() == (available == 1<<20) })
 	}
 	assert.Is(t, assert.Err(s.Append(context.Background(), "s", Any(), propose("s", 1, 100))), ErrFull, "append")
 	must.OK(t, s.Close())
@@ -217,10 +200,7 @@ func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 	fs.full.Store(true) // the next batch is applied, but can't reach the disk
 	wait := must.Get(s.Start(context.Background(), "s", Any(), propose("s", 1, 100)))(t)
 	deadline := time.Now().Add(patience)
-	for !s.space.full() {
-		must.True(t, !time.Now().After(deadline), "the failure was not noticed")
-		<-time.After(time.Millisecond)
-	}
+	must.Eventually(t, "the failure is noticed", s.space.full)
 	if s.Watermark() != before || countAll(t, s) != 1 {
 		t.Errorf("readers see %d events up to %d", countAll(t, s), s.Watermark())
 	}
