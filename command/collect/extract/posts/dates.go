@@ -53,9 +53,11 @@ func (r *reader) findDates() []date {
 		if !r.budget.Work(20) {
 			return nil
 		}
-		d, ok := r.dateAt(i)
-		if !ok {
-			d, ok = r.namedDay(i)
+		d, ok := date{}, false
+		if t := &r.words[i]; t.number >= 0 || dateStarts[t.lower] {
+			if d, ok = r.dateAt(i); !ok {
+				d, ok = r.namedDay(i)
+			}
 		}
 		if !ok {
 			i++

@@ -1,6 +1,7 @@
 package posts
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,18 @@ var dayWords = func() (all []dayWord) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b dayWord) int { return len(b.words) - len(a.words) })
+	return all
+}()
+
+// dateStarts are the words that dates begin with.
+var dateStarts = func() map[string]bool {
+	all := maps.Clone(englishMonths)
+	for name := range weekdays {
+		all[name] = true
+	}
+	for _, w := range dayWords {
+		all[w.words[0]] = true
+	}
 	return all
 }()
 

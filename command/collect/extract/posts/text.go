@@ -91,8 +91,11 @@ func (t token) is(one map[string]bool) bool { return one[t.lower] }
 // maxDigits is the maximum length of a number in a date.
 const maxDigits = 4
 
+// minToken is less than the mean length of a token with its space.
+const minToken = 4
+
 func (t *text) tokens() []token {
-	var all []token
+	all := make([]token, 0, len(t.masked)/minToken)
 	line, sentence, space := 0, 0, true
 	for i := 0; i < len(t.masked); {
 		r, size := utf8.DecodeRuneInString(t.masked[i:])

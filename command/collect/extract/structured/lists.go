@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -23,6 +24,8 @@ const (
 	maxListNodes = 100_000
 	maxRows      = 500
 	maxRow       = 2000
+	// maxRowDays is the maximum number of days in the row of an event: others are lists themselves.
+	maxRowDays = 12
 )
 
 // rowElements are the elements that may be rows of a list.
@@ -82,11 +85,14 @@ type listFinder struct {
 
 // walk reports whether a node has a digit in its text.
 func (f *listFinder) walk(n *html.Node) (digit bool) {
-	if f.left--; f.left < 0 || aroundText[n.DataAtom] {
+	f.left--
+	switch {
+	case f.left < 0:
 		return false
-	}
-	if n.Type == html.TextNode {
+	case n.Type == html.TextNode:
 		return strings.ContainsAny(n.Data, "0123456789")
+	case aroundText[n.DataAtom]:
+		return false
 	}
 	before := f.heading
 	if headings[n.DataAtom] {
@@ -129,12 +135,13 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 	title := ""
 	dated, sure, years, rising := 0, false, true, true
 	last := m.page.Window.Month()
-	for i, n := range l.rows {
-		if dated+len(l.rows)-i < minRows {
+	rows := m.datedRows(l, in)
+	for i, r := range rows {
+		if dated+len(rows)-i < minRows {
 			return nil
 		}
-		r, ok := m.row(n, in)
-		if !ok {
+		if len(r.days) > maxRowDays {
+			dated++
 			continue
 		}
 		c, other := m.rowEvent(r, about)
@@ -148,17 +155,44 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 		rising = rising && !start.Before(last)
 		last = start
 		years = years && strings.Contains(r.name+r.text, start.Format("2006"))
-		sure = sure || !start.Before(m.page.Window.Month().AddDate(0, 1, 0))
+		if !years && !rising {
+			return nil
+		}
+		sure = sure || m.isAhead(start)
 		found = append(found, c)
 		if title = r.title.Data; in.title > 0 {
 			title = fmt.Sprintf("%s:nth-child(%d)", title, in.title)
 		}
 	}
-	if dated < minRows || !sure || !years && (!rising || 2*len(found) < dated) {
+	if dated < minRows || !sure || !years && 2*len(found) < dated {
 		return nil
 	}
 	m.notes.Guessed(len(found), selectorOf(l.rows[0]), title)
 	return m.ownPages(found)
+}
+
+// datedRows returns the rows of a list with dates, nil if these are too few or none is ahead of the visit. Most lists
+// end here, before the words around their dates are read.
+func (m *mapper) datedRows(l list, in columns) (rows []row) {
+	ahead := false
+	for i, n := range l.rows {
+		if len(rows)+len(l.rows)-i < minRows {
+			return nil
+		}
+		if r, ok := m.row(n, in); ok && m.date(&r) {
+			rows = append(rows, r)
+			ahead = ahead || len(r.days) <= maxRowDays && slices.ContainsFunc(r.days, m.isAhead)
+		}
+	}
+	if !ahead {
+		return nil
+	}
+	return rows
+}
+
+// isAhead reports whether a day is certainly ahead of the visit.
+func (m *mapper) isAhead(day time.Time) bool {
+	return !day.Before(m.page.Window.Month().AddDate(0, 1, 0))
 }
 
 // plainName matches names that selectors need not escape.

@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -59,11 +60,9 @@ func weigh(b *budget.Budget, text string) error {
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			attributes = len(z.Raw()) / minAttribute
-			name, _ := z.TagName()
-			nodes += again.start(atom.Lookup(name))
+			nodes += again.start(formattingTag(z.Raw()))
 		case html.EndTagToken:
-			name, _ := z.TagName()
-			again.end(atom.Lookup(name))
+			again.end(formattingTag(z.Raw()))
 			nodes = 0
 		default:
 			nodes += again.open
@@ -86,23 +85,18 @@ func weigh(b *budget.Budget, text string) error {
 
 // hasSaneTags reports whether no tag has excessive parts, all of which the tokenizer would hold.
 func hasSaneTags(text string) bool {
-	for at := 0; ; {
-		i := strings.IndexByte(text[at:], '<')
-		if i < 0 {
-			return true
+	for len(text) > longTag {
+		if last := strings.LastIndexByte(text[:longTag], '>'); last >= 0 {
+			text = text[last+1:]
+			continue
 		}
-		at += i + 1
-		end := strings.IndexByte(text[at:], '>')
-		if end < 0 {
-			end = len(text) - at
+		_, tag, _ := strings.Cut(text, "<")
+		tag, text, _ = strings.Cut(tag, ">")
+		if len(tag) > longTag && parts(tag) > maxParts {
+			return false
 		}
-		if end > longTag {
-			if parts(text[at:at+end]) > maxParts {
-				return false
-			}
-		}
-		at += end
 	}
+	return true
 }
 
 // parts counts possible attributes of a tag.
@@ -134,6 +128,21 @@ var formatting = map[atom.Atom]bool{
 	atom.Nobr: true, atom.S: true, atom.Small: true, atom.Strike: true, atom.Strong: true, atom.Tt: true, atom.U: true,
 }
 
+// formattingTag returns the name of a tag if it is of formatting, else 0.
+func formattingTag(raw []byte) atom.Atom {
+	raw = bytes.TrimLeft(raw[:min(len(raw), len("</strike>"))], "</")
+	var name [len("</strike>")]byte
+	n := 0
+	for n < len(raw) && raw[n] > ' ' && raw[n] != '/' && raw[n] != '>' {
+		name[n] = raw[n] | 0x20 // small
+		n++
+	}
+	if tag := atom.Lookup(name[:n]); formatting[tag] {
+		return tag
+	}
+	return 0
+}
+
 // reopened counts unclosed formatting elements.
 type reopened struct {
 	open int
@@ -143,7 +152,7 @@ type reopened struct {
 // start returns the maximum number of elements that are opened again before a tag.
 func (r *reopened) start(tag atom.Atom) int {
 	before := r.open
-	if formatting[tag] {
+	if tag != 0 {
 		if r.each == nil {
 			r.each = map[atom.Atom]int{}
 		}

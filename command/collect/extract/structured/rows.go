@@ -3,9 +3,11 @@ package structured
 import (
 	"cmp"
 	"iter"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"golang.org/x/net/html"
@@ -21,6 +23,7 @@ import (
 type row struct {
 	node, title, link *html.Node
 	name, text        string
+	days              []time.Time // that may be an event's
 }
 
 // empty matches the labels of links that are no titles.
@@ -30,12 +33,15 @@ var empty = regexp.MustCompile(`(?i)^\W*(?:(?:read|learn|see|view|show|click|fin
 	`more)\b.{0,12}\b(?:more|details?|info(?:rmation)?|event|here|page|description|agenda|minutes|packet|` +
 	`video|calendar)|more|details?|info(?:rmation|s)?|here|link|website|agendas?|(?:final|draft|amended|` +
 	`approved|summary|meeting|special)? ?(?:agenda|minutes)(?: packet)?|packet|notice|documents?|materials?|` +
-	`attachments?|presentation|audio|.*video.*|watch.*|listen.*|recording.*|live(?: ?stream)?|.*\bnotice|` +
+	`attachments?|presentation|audio|watch.*|listen.*|recording.*|live(?: ?stream)?|` +
 	`open .*|zoom.*|webex.*|join.*|map|directions?|register.*|registration.*|sign up.*|rsvp|(?:buy|get|` +
 	`book)? ?tickets?|book(?: now)?|add to.*|download.*|pdf|share|i?cal(?:endar)?|google.*|outlook.*|edit|` +
 	`cancell?ed|mehr.*|weiterlesen|weitere .*|zur veranstaltung|anmeld.*|karten|tickets .*|en savoir.*|` +
 	`lire la suite|plus d.*|réserv.*|inscription.*|billetterie|más.*|leer más|ver más|entradas|scopri.*|` +
 	`leggi.*|dettagli|prenota.*|lees meer|meer.*|läs mer|læs mere|les mer|saiba mais|詳細.*|もっと.*)\W*$`)
+
+// endsInNotice matches more of them: apart, because it is searched for in the whole of each label.
+var endsInNotice = regexp.MustCompile(`\bnotice\W*$`)
 
 // emptyWords are the words of labels that name no event, whatever their number.
 var emptyWords = map[string]bool{
@@ -50,23 +56,22 @@ var emptyWords = map[string]bool{
 
 // isTitle reports whether words may be the title of an event: not only labels and numbers.
 func isTitle(words string) (named bool) {
-	if empty.MatchString(words) {
-		return false
-	}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) }) {
+	lower := strings.ToLower(words)
+	for word := range strings.FieldsFuncSeq(lower, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		if word == "pdf" {
 			return false // a document
 		}
 		named = named || !emptyWords[word]
 	}
-	return named
+	return named && !strings.Contains(lower, "video") && !endsInNotice.MatchString(lower) && !empty.MatchString(words)
 }
 
 // half matches the half of a day, or the like, which belongs to the time in the line before.
 var half = regexp.MustCompile(`(?i)^(?:[ap]\.? ?m\.?|uhr|h)(?:\W|$)`)
 
-// documentFile matches addresses of files.
-var documentFile = regexp.MustCompile(`(?i)\.(?:pdf|docx?|xlsx?|pptx?|odt|ics|jpe?g|png|gif|webp|mp[34]|zip)$`)
+// documents are the extensions of files.
+var documents = strings.Fields(".pdf .doc .docx .xls .xlsx .ppt .pptx .odt .ics .jpg .jpeg .png .gif .webp .mp3 .mp4 " +
+	".zip")
 
 // titleHead matches the heading of the column of a table that has the titles.
 var titleHead = regexp.MustCompile(`(?i)^\W*(?:(?:name of )?(?:the )?(?:event|meeting|title|name|what|class|` +
@@ -154,20 +159,20 @@ func (m *mapper) besides(n, title *html.Node, heads []string) string {
 
 // row reads an element of a list; ok is false if it has no title.
 func (m *mapper) row(n *html.Node, in columns) (r row, ok bool) {
-	r = row{node: n}
+	r = row{node: n, title: cmp.Or(cell(n, in.title), m.graph.heading(n))}
 	var first, more *html.Node
-	hrefs := map[string]bool{}
+	href, several := "", false // of the titles that are links
 	left := maxNear
 	look := func(a *html.Node) {
 		u := m.resolve(cut(attr(a, "href"), maxName))
-		label := m.words(a)
 		switch {
-		case u == nil || documentFile.MatchString(u.Path):
-		case !isTitle(label):
+		case u == nil || slices.Contains(documents, strings.ToLower(path.Ext(u.Path))):
+		case !isTitle(m.words(a)):
 			more = cmp.Or(more, a)
-		case !hrefs[u.String()]:
-			hrefs[u.String()] = true
-			first = cmp.Or(first, a)
+		case first == nil:
+			first, href = a, u.String()
+		default:
+			several = several || u.String() != href
 		}
 	}
 	if n.DataAtom == atom.A {
@@ -177,18 +182,18 @@ func (m *mapper) row(n *html.Node, in columns) (r row, ok bool) {
 		if left--; left == 0 || !m.budget.Work(1) {
 			return r, false
 		}
-		if c.DataAtom == atom.A {
+		if c.DataAtom == atom.A && (first == nil || r.title == nil && !several || r.title != nil && more == nil) {
 			look(c)
 		}
 	}
-	r.title, r.link = cmp.Or(cell(n, in.title), m.graph.heading(n)), cmp.Or(first, more)
+	r.link = cmp.Or(first, more)
 	if r.title != nil && first != nil && !holds(r.title, first) && !holds(first, r.title) {
 		if u := m.resolve(attr(first, "href")); !identity.SameSite(u, m.page.URL) { // such as those to share it
 			r.link = more
 		}
 	}
 	if r.title == nil {
-		if r.title = first; len(hrefs) != 1 {
+		if r.title = first; first == nil || several {
 			return r, false
 		}
 	}
@@ -209,7 +214,7 @@ func (g *graph) besides(n, without *html.Node) string {
 		line = strings.Join(strings.Fields(line), " ")
 		switch last := len(lines) - 1; {
 		case line == "":
-		case last >= 0 && half.MatchString(line):
+		case last >= 0 && strings.IndexByte("apuhAPUH", line[0]) >= 0 && half.MatchString(line):
 			lines[last] += " " + line
 		default:
 			lines = append(lines, line)
@@ -218,19 +223,32 @@ func (g *graph) besides(n, without *html.Node) string {
 	return strings.Join(lines, "\n")
 }
 
-// rowEvent returns the event of a row, nil if it has none; over reports a date that is no event's.
-func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over bool) {
-	post := posts.Post{
-		Text:      r.name + "\n" + r.text,
+// post returns a row as a post, with the text besides its title.
+func (m *mapper) post(r row, text, about string) posts.Post {
+	return posts.Post{
+		Text:      r.name + "\n" + text,
 		Field:     "text",
 		CreatedAt: m.page.Window.Month(),
 		Zone:      m.page.Timezone,
 		About:     about,
 	}
-	found, passed := posts.Read(m.budget, post)
+}
+
+// date sets the days of a row, and reports whether it has any dates.
+func (m *mapper) date(r *row) (dated bool) {
+	r.days, dated = posts.Days(m.budget, m.post(*r, r.text, ""))
+	if hasDayAlone(r.text) {
+		days, more := posts.Days(m.budget, m.post(*r, strings.ReplaceAll(r.text, "\n", " "), ""))
+		r.days, dated = append(r.days, days...), dated || more
+	}
+	return dated
+}
+
+// rowEvent returns the event of a row, nil if it has none; over reports a date that is no event's.
+func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over bool) {
+	found, passed := posts.Read(m.budget, m.post(r, r.text, about))
 	if len(found) == 0 && len(passed) == 0 && hasDayAlone(r.text) { // a date of several elements
-		post.Text = r.name + "\n" + strings.ReplaceAll(r.text, "\n", " ")
-		found, passed = posts.Read(m.budget, post)
+		found, passed = posts.Read(m.budget, m.post(r, strings.ReplaceAll(r.text, "\n", " "), about))
 	}
 	inTitle := func(p posts.Passed) bool { return strings.Contains(r.name, p.Words) }
 	if len(found) != 1 || slices.ContainsFunc(passed, inTitle) { // such as the date of a post about another one
