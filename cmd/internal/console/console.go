@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"embed"
+	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -64,7 +65,7 @@ type Console struct {
 	operators *Operators // nil on the organizations' console
 	cookie    string
 	trials    trials
-	pages     pages
+	pages     *template.Template
 	router    chi.Router
 	workers   workers
 	visitors  *wire.Credentials

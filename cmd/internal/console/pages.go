@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,41 +23,10 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates by name, each with the frame that all pages share.
-type pages map[string]*template.Template
-
-// parsePages parses the templates, once for both consoles.
-var parsePages = sync.OnceValues(func() (pages, error) {
-	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html",
-		"templates/parts.html", "templates/charts.html")
-	if err != nil {
-		return nil, err
-	}
-	files, err := templates.ReadDir("templates")
-	if err != nil {
-		return nil, err
-	}
-	parsed := pages{}
-	for _, file := range files {
-		page, err := frame.Clone()
-		if err == nil {
-			page, err = page.ParseFS(templates, "templates/"+file.Name())
-		}
-		if err != nil {
-			return nil, err
-		}
-		parsed[strings.TrimSuffix(file.Name(), ".html")] = page
-	}
-	return parsed, nil
+// parsePages parses the templates, once for both consoles. A page is named by its file.
+var parsePages = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("pages").Funcs(functions).ParseFS(templates, "templates/*.html")
 })
-
-func (p pages) write(w io.Writer, name, part string, in any) error {
-	page, ok := p[name]
-	if !ok {
-		return fmt.Errorf("no template is named %q", name)
-	}
-	return page.ExecuteTemplate(w, part, in)
-}
 
 // functions are the functions for templates. Foreign values must go through text or json.
 var functions = template.FuncMap{

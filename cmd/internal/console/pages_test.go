@@ -2,8 +2,6 @@ package console
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"net/url"
 	"testing"
 	"time"
@@ -14,12 +12,6 @@ import (
 	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
-
-func TestPagesWrite_unknownTemplate(t *testing.T) {
-	t.Parallel()
-	c := must.Get(New(Dependencies{Log: slog.New(slog.DiscardHandler)}))(t)
-	assert.True(t, c.pages.write(io.Discard, "none", "frame.html", nil) != nil, "a page that is not there was written")
-}
 
 func TestShownPage(t *testing.T) {
 	t.Parallel()

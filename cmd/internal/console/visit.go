@@ -169,7 +169,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 		in.session, in.Who, in.Name, in.Organization, in.Base = v.session, v.session.Role, v.session.shown(), v.name, v.base
 	}
 	var body bytes.Buffer
-	if err := c.pages.write(&body, shown.Template, "frame.html", in); err != nil {
+	if err := c.pages.ExecuteTemplate(&body, shown.Template+".html", in); err != nil {
 		c.Log.ErrorContext(r.Context(), "page not rendered", "template", shown.Template, "error", err)
 		http.Error(w, notMade, http.StatusInternalServerError)
 		return
