@@ -71,6 +71,17 @@ func Unsynced(ctx context.Context) context.Context {
 // IsUnsynced reports whether appends may return before they are durable.
 func IsUnsynced(ctx context.Context) bool { return ctx.Value(unsyncedKey{}) != nil }
 
+type lingerKey struct{}
+
+// Linger is Unsynced for appends that nobody waits for: a store elsewhere may hold them back for some milliseconds, so
+// that it sends several at once.
+func Linger(ctx context.Context) context.Context {
+	return context.WithValue(Unsynced(ctx), lingerKey{}, true)
+}
+
+// Lingers reports whether appends may be held back.
+func Lingers(ctx context.Context) bool { return ctx.Value(lingerKey{}) != nil }
+
 // Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all. The
 // store's own system events, such as tombstones, are never among them.
 type Filter struct{ Prefixes []string }

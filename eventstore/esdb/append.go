@@ -23,6 +23,7 @@ type proposal struct {
 	expected eventstore.Revision
 	events   []*streams.BatchAppendReq_ProposedMessage
 	bytes    int // of data and metadata
+	lingers  bool
 }
 
 // Append implements eventstore.Store.
@@ -78,6 +79,7 @@ func (s *Store) AppendEntries(
 	if err != nil {
 		return eventstore.Appended{}, err
 	}
+	p.lingers = eventstore.Lingers(ctx)
 	return led(ctx, s, func(ctx context.Context, l *link, _ *wait) (appended eventstore.Appended, err error) {
 		within := callTimeout
 		if deadline, ok := ctx.Deadline(); ok {

@@ -161,6 +161,44 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	}
 }
 
+// TestAppend_lingers: an append that nobody waits for is sent 10 ms later, or with the next one, or with 15 like it.
+func TestAppend_lingers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inMemory(t, nil, slog.New(slog.DiscardHandler), func(store *esdb.Store) {
+			var appending sync.WaitGroup
+			began := time.Now()
+			begin := func(ctx context.Context, n int) {
+				for range n {
+					appending.Go(func() {
+						stream, happened := "thing-"+uuid.NewString(), uuid.New()
+						list := []eventstore.Proposed{{ID: happened, Type: "thing.happened.v1", Data: []byte(`{}`)}}
+						if _, err := store.Append(ctx, stream, eventstore.NoStream, list); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+			}
+			took := func() time.Duration {
+				appending.Wait()
+				defer func() { began = time.Now() }()
+				return time.Since(began)
+			}
+			begin(t.Context(), 1)
+			assert.Equal(t, took(), 0, "an append takes")
+			patient := eventstore.Linger(t.Context())
+			begin(patient, 15)
+			assert.Equal(t, took(), 10*time.Millisecond, "15 that linger take")
+			begin(patient, 1)
+			begin(t.Context(), 1)
+			assert.Equal(t, took(), 0, "one that lingers, and one that does not, take")
+			begin(patient, 16)
+			assert.Equal(t, took(), 0, "16 that linger take")
+		})
+	})
+}
+
 // TestRead_slowReader: the time that a caller takes for its events does not count as the store's.
 func TestRead_slowReader(t *testing.T) {
 	t.Parallel()

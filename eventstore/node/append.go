@@ -65,6 +65,7 @@ func (n *Node) replicated(ctx context.Context, request *appendRequest) (context.
 	if len(request.events) == 0 {
 		return ctx, nil
 	}
+	n.config.Quirks.Spend()
 	resumed, again := n.config.Quirks.Hold(request.stream, request.first)
 	switch {
 	case again:

@@ -170,6 +170,7 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 		var held <-chan struct{}
 		again := false
 		if len(b.request.events) > 0 {
+			n.config.Quirks.Spend()
 			held, again = n.config.Quirks.Hold(b.request.stream, b.request.first)
 		}
 		if again {

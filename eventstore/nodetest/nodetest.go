@@ -80,13 +80,13 @@ func Listen(t testing.TB, config node.Config) (address string) {
 }
 
 // Strict returns quirks that make a node as strict as the real server that CARILLON_TEST_STRICT names: 23.10 or
-// 25.0. It is nil else.
+// 25.0, and as costly if CARILLON_TEST_COSTLY is set. It is nil else.
 func Strict() *stricttest.Strict {
 	version := os.Getenv("CARILLON_TEST_STRICT")
 	if version == "" {
 		return nil
 	}
-	return &stricttest.Strict{Later: version >= "24.10"}
+	return &stricttest.Strict{Later: version >= "24.10", Costly: os.Getenv("CARILLON_TEST_COSTLY") != ""}
 }
 
 func serve(t testing.TB, config node.Config, socket string) (stop func()) {

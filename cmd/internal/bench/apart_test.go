@@ -31,13 +31,13 @@ type apart struct {
 	came      *arrived
 }
 
-// newApart starts the store and a server for each list of roles. The first of them answers the API.
-func newApart(b testing.TB, roles ...string) *apart {
+// newApart starts the store with some variables, and a server for each list of roles. The first of them answers the API.
+func newApart(b testing.TB, env []string, roles ...string) *apart {
 	b.Helper()
 	a := &apart{rig: prepare(b), came: &arrived{first: map[string]time.Time{}}}
 	url := a.database()
 	a.connect(url)
-	store, address := children.StartNode(b, a.dir)
+	store, address := children.StartNode(b, a.dir, env...)
 	a.processes = append(a.processes, &process{b: b, Child: store})
 	for _, list := range roles {
 		a.processes = append(a.processes, run(b, a.dir, address, url, "CHILD_ROLES="+list))
@@ -140,16 +140,25 @@ func (a *apart) publish(rate, n, recorded int) (took []time.Duration) {
 
 // BenchmarkApart measures what a delivery costs Postgres, the store and the servers, its delay from the answer to
 // publishing until the first request at the receiver, and the sessions of Postgres, where servers with all roles, or
-// with some each, share one store and one Postgres. Each event goes to four destinations.
+// with some each, share one store and one Postgres. Each event goes to four destinations; on stores that cost as much
+// as a real server, to one or ten.
 func BenchmarkApart(b *testing.B) {
-	const destinations, rounds = 4, 3
+	const rounds = 3
 	roles := map[string][]string{"apart": {"api,project,collect", "dispatch", "deliver"}}
 	for _, n := range []int{1, 2, 4, 8} {
 		roles[fmt.Sprint("processes=", n)] = slices.Repeat([]string{"api,project,dispatch,deliver,collect"}, n)
 	}
+	costly := map[string]int{"costly/destinations=1": 1, "costly/destinations=10": 10}
+	for name := range costly {
+		roles[name] = roles["processes=1"]
+	}
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		b.Run(name, func(b *testing.B) {
-			a := newApart(b, roles[name]...)
+			destinations, env := 4, []string(nil)
+			if n := costly[name]; n > 0 {
+				destinations, env = n, []string{"CARILLON_TEST_STRICT=25.0", "CARILLON_TEST_COSTLY=yes"}
+			}
+			a := newApart(b, env, roles[name]...)
 			a.login()
 			a.receive(a.came, destinations)
 			published := 0

@@ -36,6 +36,7 @@ func (r *rig) reportCost(since cost, n int, each string) {
 // reportDelivered reports what each of n deliveries cost since, how long they took, and the server's memory.
 func (r *rig) reportDelivered(since cost, n int) {
 	r.reportCost(since, n, "delivered")
+	report(r.TB, "rss-MB", r.resident("VmRSS"))
 	report(r.TB, "peak-rss-MB", r.resident("VmHWM"))
 	r.receiver.reportLatencies("")
 }

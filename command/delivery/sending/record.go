@@ -36,7 +36,7 @@ func (d *Deliverer) record(ctx context.Context, held *schedule.Delivery, at time
 			attempt.Retry.Never = attempt.Retry.Never || !wanted // its last subscription was deleted meanwhile
 		}
 		// Lost with the process, it is sent again, as what is in flight then.
-		out, err := delivery.Aggregate.Execute(eventstore.Unsynced(ctx), d.Store, held.ID, attempt, options)
+		out, err := delivery.Aggregate.Execute(eventstore.Linger(ctx), d.Store, held.ID, attempt, options)
 		if err != nil {
 			return err
 		}

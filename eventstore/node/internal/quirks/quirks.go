@@ -26,6 +26,8 @@ type Quirks interface {
 	// Hold returns a channel that is closed when an append is replicated, or nil if it need not wait. It reports again
 	// for a waiting append, which is never answered.
 	Hold(stream string, first store.EventID) (resumed <-chan struct{}, again bool)
+	// Spend takes the processor time of an append, before it is recorded.
+	Spend()
 	// Recorded is called after each append, and may lose its answer.
 	Recorded(s *store.Store) error
 	// Readable refuses positions that can't be read from.
@@ -82,6 +84,9 @@ func (None) Size(event *store.EventContent) int { return len(event.Data) }
 
 // Hold implements Quirks.
 func (None) Hold(string, store.EventID) (resumed <-chan struct{}, again bool) { return nil, false }
+
+// Spend implements Quirks.
+func (None) Spend() {}
 
 // Recorded implements Quirks.
 func (None) Recorded(*store.Store) error { return nil }

@@ -12,7 +12,7 @@ import (
 )
 
 // syncWithin is how much later than its answer an unsynced append is durable, if no other one takes it along.
-const syncWithin = 10 * time.Millisecond
+const syncWithin = 25 * time.Millisecond
 
 // commit is one batch on its way to the disk, with those who wait for it.
 type commit struct {
