@@ -215,7 +215,7 @@ func (s *Strict) Size(event *store.EventContent) int {
 	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(event.Type)))
 }
 
-// What appends cost real servers: alone each takes appendCost, and n that come at once take it n to the power of
+// Appends cost as on real servers: one alone takes appendCost, and n that come at once take it n to the power of
 // togetherCost times, up to maxTogether. So one alone takes 2 ms, and 16 take 0.76 ms each; measured were 1.5 to 2.6
 // and 0.65 to 0.97 ms.
 const (
