@@ -54,7 +54,7 @@ func (r *reader) findDates() []date {
 			return nil
 		}
 		d, ok := date{}, false
-		if t := &r.words[i]; t.number >= 0 || dateStarts[t.lower] {
+		if t := r.at(i); t.number >= 0 || dateStarts[t.lower] {
 			if d, ok = r.dateAt(i); !ok {
 				d, ok = r.namedDay(i)
 			}
@@ -75,16 +75,16 @@ func (r *reader) findDates() []date {
 // maxDates and maxClocks exceed those of any announcement.
 const maxDates, maxClocks = 60, 120
 
-func (r *reader) at(i int) token {
+func (r *reader) at(i int) *token {
 	if i < 0 || i >= len(r.words) {
-		return token{
+		return &token{
 			number:   -1,
 			line:     -1,
 			sentence: -1,
 			space:    true,
 		}
 	}
-	return r.words[i]
+	return &r.words[i]
 }
 
 // glued reports whether a token follows the one before it without a space.

@@ -32,13 +32,22 @@ func phrases(lists ...string) lexicon {
 
 // find returns the phrase of the lexicon in a text of [identity.Words] between two spaces.
 func (l lexicon) find(words string) (string, bool) {
+	var begin uint64 // how the words begin: most phrases begin otherwise
+	for i := range len(words) - len("  ") {
+		if words[i] == ' ' {
+			begin |= beginning(words[i:])
+		}
+	}
 	for _, needle := range l {
-		if strings.Contains(words, needle) {
+		if (needle[0] != ' ' || begin&beginning(needle) != 0) && strings.Contains(words, needle) {
 			return strings.TrimSpace(needle), true
 		}
 	}
 	return "", false
 }
+
+// beginning returns a bit for the beginning of a word, after its space.
+func beginning(word string) uint64 { return 1 << ((5*word[1] + word[2]) % 64) }
 
 // subject is a subject other than an event that a sentence with a date may have.
 type subject struct {

@@ -80,13 +80,13 @@ type token struct {
 	upper    bool // begins with a capital letter
 }
 
-func (t token) isWord() bool {
+func (t *token) isWord() bool {
 	r, _ := utf8.DecodeRuneInString(t.lower)
 	return unicode.IsLetter(r)
 }
 
 // is reports whether the set has the token.
-func (t token) is(one map[string]bool) bool { return one[t.lower] }
+func (t *token) is(one map[string]bool) bool { return one[t.lower] }
 
 // maxDigits is the maximum length of a number in a date.
 const maxDigits = 4

@@ -154,7 +154,7 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 		start := c.Holdings[0].When.Start.Wall
 		rising = rising && !start.Before(last)
 		last = start
-		years = years && strings.Contains(r.name+r.text, start.Format("2006"))
+		years = years && r.says(start)
 		if !years && !rising {
 			return nil
 		}
@@ -174,17 +174,25 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 // datedRows returns the rows of a list with dates, nil if these are too few or none is ahead of the visit. Most lists
 // end here, before the words around their dates are read.
 func (m *mapper) datedRows(l list, in columns) (rows []row) {
-	ahead := false
+	ahead, yearly, many := false, false, 0
 	for i, n := range l.rows {
 		if len(rows)+len(l.rows)-i < minRows {
 			return nil
 		}
-		if r, ok := m.row(n, in); ok && m.date(&r) {
-			rows = append(rows, r)
-			ahead = ahead || len(r.days) <= maxRowDays && slices.ContainsFunc(r.days, m.isAhead)
+		r, ok := m.row(n, in)
+		if !ok || !m.date(&r) {
+			continue
+		}
+		rows = append(rows, r)
+		if len(r.days) > maxRowDays {
+			many++
+			continue
+		}
+		for _, day := range r.days {
+			ahead, yearly = ahead || m.isAhead(day), yearly || r.says(day)
 		}
 	}
-	if !ahead {
+	if !ahead || !yearly && 2*many > len(rows) {
 		return nil
 	}
 	return rows

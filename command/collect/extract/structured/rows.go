@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -272,6 +273,11 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 	}
 	m.entry(c, r)
 	return c, false
+}
+
+// says reports whether a row has the year of a day.
+func (r row) says(day time.Time) bool {
+	return strings.Contains(r.name+r.text, strconv.Itoa(day.Year()))
 }
 
 // hasDayAlone reports whether a line is the day of a date: "5", "5." or "15th".
