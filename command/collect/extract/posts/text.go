@@ -2,6 +2,7 @@ package posts
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,6 +36,11 @@ var unread = []*regexp.Regexp{
 		`|stalls|bands|miles)\b`),
 }
 
+// firstPrice and lastPrice are the patterns of prices in unread. Only texts with one of moneySigns have some.
+const firstPrice, lastPrice = 2, 3
+
+var moneySigns = strings.Fields("£ € $ ¥ % chf eur usd gbp sek dkk nok pound dollar kr peso")
+
 var price = regexp.MustCompile(`(?i)[£€$]\s?\d|\d\s?(?:[£€$]|euros?\b|kr\b|chf\b)|chf\s?\d`)
 
 // dateLike matches the beginning of a date, which a telephone number must not have.
@@ -52,8 +58,13 @@ func newText(raw string) *text {
 // hide masks what must not be read, which takes longer than to look for dates. It reports whether there is such.
 func (t *text) hide() (masked bool) {
 	hidden := []byte(t.shown)
-	t.priced = price.Match(hidden)
-	for _, re := range unread {
+	lower := strings.ToLower(t.shown)
+	hasMoney := slices.ContainsFunc(moneySigns, func(sign string) bool { return strings.Contains(lower, sign) })
+	t.priced = hasMoney && price.Match(hidden)
+	for i, re := range unread {
+		if !hasMoney && i >= firstPrice && i <= lastPrice {
+			continue
+		}
 		for _, at := range re.FindAllIndex(hidden, -1) {
 			if dateLike.Match(hidden[at[0]:at[1]]) {
 				continue
