@@ -75,8 +75,7 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 func TestExecute_oldKnownStateCostsARead(t *testing.T) {
 	t.Parallel()
 	store, id := nodetest.Start(t), uuid.New()
-	must.Get(counter.Execute(t.Context(), store, id,
-		count{By: 9, Limit: 10}, options{Metadata: test()}))(t)
+	must.Get(counter.Execute(t.Context(), store, id, count{By: 9, Limit: 10}, options{Metadata: test()}))(t)
 	old := eventstore.Loaded[int]{Revision: eventstore.NoStream}
 	if _, err := counter.Execute(t.Context(), store, id,
 		count{By: 9, Limit: 10}, options{Metadata: test(), Known: &old}); !errors.Is(err, errLimit) {
@@ -206,8 +205,7 @@ func TestMetadataIsStored(t *testing.T) {
 	store, id := nodetest.Start(t), uuid.New()
 	metadata := test()
 	metadata.Reason = "because"
-	must.Get(counter.Execute(t.Context(), store, id,
-		count{By: 1, Limit: 1}, options{Metadata: metadata}))(t)
+	must.Get(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 1}, options{Metadata: metadata}))(t)
 	for recorded, err := range store.Read(t.Context(), counter.Stream(id), 0) {
 		must.OK(t, err)
 		got, err := eventstore.ParseMetadata(recorded.Metadata)
@@ -227,8 +225,7 @@ func TestAnUnknownEventIsUndecodable(t *testing.T) {
 		{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{"by":"one"}`)},
 	} {
 		id := uuid.New()
-		must.Get(store.Append(t.Context(), counter.Stream(id), eventstore.NoStream,
-			[]eventstore.Proposed{alien}))(t)
+		must.Get(store.Append(t.Context(), counter.Stream(id), eventstore.NoStream, []eventstore.Proposed{alien}))(t)
 		assert.Is(t, assert.Err(counter.Load(t.Context(), store, id)), eventstore.ErrUndecodable, "error")
 	}
 }

@@ -36,8 +36,7 @@ func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 			socket.restart()
 		}
 		for range 5 {
-			must.Get(counter.Execute(ctx, store, id,
-				count{By: 1, Limit: 100}, options{Metadata: test()}))(t)
+			must.Get(counter.Execute(ctx, store, id, count{By: 1, Limit: 100}, options{Metadata: test()}))(t)
 		}
 		for seen := 0; seen < 5; {
 			message, ok := next()
@@ -239,7 +238,6 @@ func TestSameJSON(t *testing.T) {
 		{`{`, `{`, true},
 		{`{`, `{ `, false},
 	} {
-		assert.Equal(t, eventstore.SameJSON(eventstore.JSON(tt.a), eventstore.JSON(tt.b)), tt.want,
-			"%s and %s", tt.a, tt.b)
+		assert.Equal(t, eventstore.SameJSON(eventstore.JSON(tt.a), eventstore.JSON(tt.b)), tt.want, "%s and %s", tt.a, tt.b)
 	}
 }

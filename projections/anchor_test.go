@@ -204,8 +204,7 @@ func TestInvalidCheckpointIsLeft(t *testing.T) {
 			stream, list := eventstore.StreamName("thing", uuid.New()), things(3)
 			w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
 			last := w.put(store, stream, 1, list[2:])
-			must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = "+
-				"commit + 1"))(t)
+			must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = commit + 1"))(t)
 			seen := w.lives(store, last)
 			assert.True(t, slices.Equal(seen, ids(list[2:])), "given %d events, want the new one", len(seen))
 			assert.Equal(t, w.count(stream), 3, "the read model counts")

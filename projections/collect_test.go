@@ -34,7 +34,6 @@ func TestCollectBoundsBytes(t *testing.T) {
 // A connection that Postgres refuses is asked for again soon; anything else is tried less and less often.
 func TestPauseBeforeConnectingAgain(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, longest(fmt.Errorf("connect: %w", &pgconn.ConnectError{})), connectPause,
-		"after a refused connection")
+	assert.Equal(t, longest(fmt.Errorf("connect: %w", &pgconn.ConnectError{})), connectPause, "after a refused connection")
 	assert.Equal(t, longest(errors.New("anything")), maxPause, "after another error")
 }

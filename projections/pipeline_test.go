@@ -107,8 +107,7 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 // A database that has all steps from before the first schema keeps its tables; one that lacks some is refused.
 func TestMigrate_earlierSteps(t *testing.T) {
 	w := newWorld(t)
-	must.Get(w.pool.Exec(w.ctx, "INSERT INTO carillon.rate_limits VALUES (gen_random_uuid(), 'checks', "+
-		"now(), 7)"))(t)
+	must.Get(w.pool.Exec(w.ctx, "INSERT INTO carillon.rate_limits VALUES (gen_random_uuid(), 'checks', now(), 7)"))(t)
 	for range 2 { // a second process comes along
 		must.OK(t, projections.Migrate(w.ctx, w.pool))
 	}

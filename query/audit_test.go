@@ -250,8 +250,7 @@ func TestAuditEntries_longHistory(t *testing.T) {
 		return nil
 	})
 	assert.True(t, errors.Is(err, enough) && slices.Equal(seen, []int64{1998, 1999, 2000}), "seen %v, %v", seen, err)
-	assert.Is(t, assert.Err(queries.Audit(t.Context(), uuid.New())), query.ErrNotFound,
-		"history of a missing destination")
+	assert.Is(t, assert.Err(queries.Audit(t.Context(), uuid.New())), query.ErrNotFound, "history of a missing destination")
 }
 
 func TestAudit_actorAndReason(t *testing.T) {

@@ -176,15 +176,12 @@ func TestDelivery(t *testing.T) {
 	withBody := second
 	withBody.ResponseBody = []byte("sealed")
 	want.State, want.Waits = deliverystate.Succeeded, deliverystate.Wait{}
-	want.AttemptCount, want.NextAttemptAt, want.CompletedAt = 2, nil,
-		new(next.Add(1500*time.Microsecond))
+	want.AttemptCount, want.NextAttemptAt, want.CompletedAt = 2, nil, new(next.Add(1500*time.Microsecond))
 	want.LastAttempt, want.Attempts = &second, []query.Attempt{first, withBody}
 	wants(next)
 
-	assert.Is(t, assert.Err(d.Delivery(t.Context(), rival, id, midday)), query.ErrNotFound,
-		"another organization: error")
-	assert.Is(t, assert.Err(d.Delivery(t.Context(), acme, event, midday)), query.ErrNotFound,
-		"no such delivery: error")
+	assert.Is(t, assert.Err(d.Delivery(t.Context(), rival, id, midday)), query.ErrNotFound, "another organization: error")
+	assert.Is(t, assert.Err(d.Delivery(t.Context(), acme, event, midday)), query.ErrNotFound, "no such delivery: error")
 	if page, total, err := d.Deliveries(t.Context(), rival, hook, query.DeliveryFilter{Limit: 10}, midday); err != nil ||
 		total != 0 || len(page) != 0 {
 		t.Errorf("another organization sees %d of %d (%v), want none", len(page), total, err)

@@ -169,8 +169,7 @@ func TestDestination(t *testing.T) {
 			"another organization by %s: error", ref)
 	}
 	for _, ref := range []string{other.String(), "billing", "", "urn:uuid:" + hook.String()} {
-		assert.Is(t, assert.Err(d.Destination(t.Context(), acme, ref, midday)), query.ErrNotFound,
-			"by %q: error", ref)
+		assert.Is(t, assert.Err(d.Destination(t.Context(), acme, ref, midday)), query.ErrNotFound, "by %q: error", ref)
 	}
 }
 

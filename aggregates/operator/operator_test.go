@@ -87,8 +87,7 @@ func TestMaxValidTokens(t *testing.T) {
 			At:      noon,
 		}
 		events, err := operator.Aggregate.Decide(state, next)
-		must.Equal(t, i >= operator.MaxValidTokens-1, errors.Is(err, operator.ErrTooManyTokens),
-			"rotation %d: %v", i, err)
+		must.Equal(t, i >= operator.MaxValidTokens-1, errors.Is(err, operator.ErrTooManyTokens), "rotation %d: %v", i, err)
 		for _, e := range events {
 			state = operator.Aggregate.Evolve(state, e)
 		}

@@ -35,8 +35,7 @@ func TestDrill(t *testing.T) {
 	must.OK(t, os.Mkdir(places["SAFE"], 0o700))
 	const path = "/events/destinations/crm"
 	url, key, stop := server(t, places["DATA"], pgtest.URL(t))
-	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`,
-		http.StatusCreated)
+	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)
 	want := ask(t, key, http.MethodGet, url+path+"/secrets", "", http.StatusOK)
 	restored, starts := "", 0
 	for line := range strings.Lines(drill) {
@@ -51,8 +50,7 @@ func TestDrill(t *testing.T) {
 			stop() // the old machine is gone
 			restored, key, _ = server(t, words[3], pgtest.URL(t),
 				func(cfg *config.Config) { cfg.AfterRestore = true })
-			assert.Equal(t, ask(t, key, http.MethodGet, restored+path+"/secrets", "", http.StatusOK), want,
-				"the secrets")
+			assert.Equal(t, ask(t, key, http.MethodGet, restored+path+"/secrets", "", http.StatusOK), want, "the secrets")
 			starts++
 		case words[1] == "serve": // beside the old machine
 			at := slices.Index(words, "--roles")

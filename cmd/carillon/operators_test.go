@@ -41,8 +41,7 @@ func TestOperatorsDay(t *testing.T) {
 	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")
 
 	source := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome")
-	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone",
-		"Europe/Rome"); again != source {
+	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome"); again != source {
 		t.Errorf("the same source twice: %s and %s", source, again)
 	}
 	s.ok("source", "add", "instagram", "@townhall")

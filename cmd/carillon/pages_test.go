@@ -65,8 +65,7 @@ func TestPagesAndSettingsAgree(t *testing.T) {
 	texts := pages(t)
 	for name, text := range texts {
 		for _, variable := range unknownVariables(app, variableName.FindAllString(text, -1)) {
-			assert.Equal(t, testVariable.MatchString(variable), true,
-				"%s names %s, which is no setting", name, variable)
+			assert.Equal(t, testVariable.MatchString(variable), true, "%s names %s, which is no setting", name, variable)
 		}
 	}
 	for _, node := range app.Children {

@@ -113,8 +113,7 @@ func signature(t *testing.T, body []byte, at time.Time) string {
 
 func post(t *testing.T, url string, body []byte, signature string, at time.Time) (status int) {
 	t.Helper()
-	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url,
-		strings.NewReader(string(body))))(t)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(body))))(t)
 	request.Header.Set("webhook-id", "msg_1")
 	request.Header.Set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))
 	request.Header.Set("webhook-signature", signature)

@@ -29,8 +29,7 @@ func TestSourceCollectWaits(t *testing.T) {
 		switch r.URL.Path {
 		case "/sitemap.xml":
 			w.Header().Set("Content-Type", "application/xml")
-			_, _ = fmt.Fprintf(w, `<urlset><url><loc>%[1]s/e/1</loc></url><url><loc>%[1]s/e/2</loc></url></urlset>`,
-				server.URL)
+			_, _ = fmt.Fprintf(w, `<urlset><url><loc>%[1]s/e/1</loc></url><url><loc>%[1]s/e/2</loc></url></urlset>`, server.URL)
 		case "/e/1", "/e/2":
 			if r.URL.Path == "/e/2" {
 				hold()
@@ -99,8 +98,7 @@ func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	site := pageServer(t, map[string]string{"/programme": jazzPage()})
-	page, gone := s.ok("source", "add", "site", site+"/programme"),
-		s.ok("source", "add", "site", site+"/gone")
+	page, gone := s.ok("source", "add", "site", site+"/programme"), s.ok("source", "add", "site", site+"/gone")
 	collect := func() {
 		t.Helper()
 		code, out, errors := s.run("source", "collect", page, "--wait")

@@ -160,8 +160,7 @@ func TestInterruptedRename(t *testing.T) {
 	t.Run("others wait, because it may only be slow", func(t *testing.T) {
 		t.Parallel()
 		w, _ := died(t)
-		assert.Is(t, assert.Err(w.create(t.Context(), "b", never)), reservation.ErrContended,
-			"error")
+		assert.Is(t, assert.Err(w.create(t.Context(), "b", never)), reservation.ErrContended, "error")
 	})
 	t.Run("after a minute it is given up", func(t *testing.T) {
 		t.Parallel()

@@ -64,8 +64,7 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 			{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}")},
 		}))(t)
 	}
-	must.Get(retirement.Aggregate.Execute(t.Context(), store, log, command,
-		retirement.Options{}))(t)
+	must.Get(retirement.Aggregate.Execute(t.Context(), store, log, command, retirement.Options{}))(t)
 	var recorded []eventstore.Recorded
 	for e, err := range store.Read(t.Context(), retirement.Aggregate.Stream(log), 0) {
 		must.OK(t, err)
@@ -81,8 +80,7 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 			if len(ended) == killedAt {
 				return errKilled
 			}
-			assert.Equal(t, sealed.Before(recorded[0].Position), false,
-				"%s is deleted before its retirement is sealed", stream)
+			assert.Equal(t, sealed.Before(recorded[0].Position), false, "%s is deleted before its retirement is sealed", stream)
 			ended = append(ended, stream)
 			return store.Tombstone(ctx, stream)
 		})

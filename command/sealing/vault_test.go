@@ -273,8 +273,7 @@ func TestShreddedDoesNotOpen(t *testing.T) {
 		refused(t, here, alice, hers, sealing.ErrShredded)
 		assert.Is(t, assert.Err(here.Seal(t.Context(), alice, sealing.Secret, []byte("more"))), sealing.ErrShredded,
 			"seal: error")
-		assert.Is(t, assert.Err(here.Digest(t.Context(), alice, []byte("more"))), sealing.ErrShredded,
-			"digest: error")
+		assert.Is(t, assert.Err(here.Digest(t.Context(), alice, []byte("more"))), sealing.ErrShredded, "digest: error")
 		time.Sleep(5 * time.Second) // the clock of the bubble
 		refused(t, there, alice, hers, sealing.ErrShredded)
 		assert.Equal(t, string(must.Get(here.Open(t.Context(), bob, sealing.Secret, his))(t)), "his",

@@ -108,8 +108,7 @@ func BenchmarkSealVerify(b *testing.B) {
 		for i := range list {
 			list[i] = event()
 		}
-		must.Get(store.Append(b.Context(), eventstore.StreamName("delivery", uuid.New()), eventstore.NoStream,
-			list))(b)
+		must.Get(store.Append(b.Context(), eventstore.StreamName("delivery", uuid.New()), eventstore.NoStream, list))(b)
 	}
 	b.Run("seal", func(b *testing.B) {
 		for range b.N {

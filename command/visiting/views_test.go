@@ -179,8 +179,7 @@ func TestVisit_cutOffBeforeComparison(t *testing.T) {
 		assert.True(t, got <= many, "all are recorded: %d", got)
 		s.monitor.Store = s.store
 		s.monitor.Visit(t.Context(), s.turn())
-		assert.Equal(t, len(s.events(happening.Aggregate.Category)), many+2,
-			"cut off after %d … events are recorded", after)
+		assert.Equal(t, len(s.events(happening.Aggregate.Category)), many+2, "cut off after %d … events are recorded", after)
 		assert.Equal(t, len(l.asked), 4, "the pages were asked for in the order %v, want each once a walk", l.asked)
 	}
 }

@@ -248,8 +248,7 @@ func TestTraceparentReplacesHeader(t *testing.T) {
 			}
 		}
 		stale := sent["TraceState"] //nolint:staticcheck // as the destination spells it
-		assert.Equal(t, stale == nil, test.traceparent != "",
-			"traceparent %q beside tracestate %v", test.traceparent, stale)
+		assert.Equal(t, stale == nil, test.traceparent != "", "traceparent %q beside tracestate %v", test.traceparent, stale)
 		for name := range test.want {
 			assert.True(t, sent[name] != nil, "%s is missing", name)
 		}

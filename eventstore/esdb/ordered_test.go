@@ -214,8 +214,7 @@ func TestLastRevision(t *testing.T) {
 				assert.Equal(t, must.Get(store.LastRevision(ctx, stream))(t), last, "%s", stream)
 			}
 			must.OK(t, store.Tombstone(ctx, "thing-plain"))
-			assert.Is(t, assert.Err(store.LastRevision(ctx, "thing-plain")), eventstore.ErrStreamDeleted,
-				"a tombstoned stream")
+			assert.Is(t, assert.Err(store.LastRevision(ctx, "thing-plain")), eventstore.ErrStreamDeleted, "a tombstoned stream")
 			head, err := store.Head(ctx)
 			assert.True(t, err == nil && head != eventstore.Start, "%s, %v", head, err)
 			assert.Equal(t, len(orderOf(ctx, t, store)), 13, "events in the log: asking has left something")

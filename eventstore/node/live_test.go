@@ -142,8 +142,7 @@ func TestReadOnly(t *testing.T) {
 	s.stop(t)
 	s = serve(t, node.Config{Dir: dir, ReadOnly: true})
 	client = s.client(t)
-	assert.Equal(t, len(must.Get(readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)), 3,
-		"events")
+	assert.Equal(t, len(must.Get(readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10))(t)), 3, "events")
 	subscription := subscribeAll(t, client, esdb.SubscribeToAllOptions{From: esdb.Start{}})
 	for seen := 0; seen < 3; {
 		switch message := subscription.Recv(); {

@@ -117,8 +117,7 @@ func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
 	must.OK(t, as(t, pool, analytics.Role, "SELECT rating FROM analytics.feedback"))
 	before := rows(t, pool, oids)
 	ensure(t, pool)
-	assert.Equal(t, strings.Join(rows(t, pool, oids), ""), strings.Join(before, ""),
-		"the new version is replaced again")
+	assert.Equal(t, strings.Join(rows(t, pool, oids), ""), strings.Join(before, ""), "the new version is replaced again")
 }
 
 // A read model that an older program made may lack what a view wants: the rest goes on, and the view follows.

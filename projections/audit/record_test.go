@@ -79,8 +79,7 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 				"%s shows %s: %s", e.Type, name, e.Detail)
 		}
 		for _, secret := range []string{"ZGlnZXN0", "c2VhbGVk", "BEGIN CERT"} { // digest, sealed
-			assert.Equal(t, strings.Contains(string(e.Detail), secret), false,
-				"%s shows a secret: %s", e.Type, e.Detail)
+			assert.Equal(t, strings.Contains(string(e.Detail), secret), false, "%s shows a secret: %s", e.Type, e.Detail)
 		}
 		return nil
 	})

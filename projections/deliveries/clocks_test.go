@@ -40,8 +40,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	h.happens(2, alpha, failed(1, alpha, wrong, wrong.Add(5*time.Minute)))
 	h.publish(5)
 	h.schedule(5, noon, to(alpha))
-	h.happens(5, alpha, gaveUp(1, alpha, noon),
-		replayWanted(alpha, uuid.New(), wrong))
+	h.happens(5, alpha, gaveUp(1, alpha, noon), replayWanted(alpha, uuid.New(), wrong))
 	h.Project()
 	due := func(n int) (due, available time.Time) {
 		t.Helper()

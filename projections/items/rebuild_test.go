@@ -229,8 +229,7 @@ func TestRebuild_equalsLive(t *testing.T) {
 		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
 			t.Fatalf("seed %d (-live +built):\n%s", seed, diff)
 		}
-		must.Get(f.Pool.Exec(t.Context(),
-			"UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"))(t)
+		must.Get(f.Pool.Exec(t.Context(), "UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"))(t)
 		must.OK(t, runner.Rebuild(t.Context(), items.ReadModel, nil))
 		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
 			t.Fatalf("seed %d (-live +rebuilt):\n%s", seed, diff)

@@ -233,8 +233,7 @@ func TestUnreachableDirectory(t *testing.T) {
 	t.Run("a new directory of the old name starts empty", func(t *testing.T) {
 		var log recorder
 		srv := start(t, Config{Dir: dir, Elsewhere: elsewhere, Logger: log.logger()})
-		assert.Equal(t, ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"), "0",
-			"it found the old cluster")
+		assert.Equal(t, ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"), "0", "it found the old cluster")
 		assert.True(t, strings.Contains(log.String(), first.home), "the log does not name the old cluster: %s", log.String())
 	})
 

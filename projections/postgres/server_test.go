@@ -71,8 +71,7 @@ func showsSettings(t *testing.T, srv *Server) {
 	}
 	assert.Equal(t, ask(t, srv, "SELECT reset_val FROM pg_settings WHERE name = 'application_name'"), `it's a \ test`,
 		"application_name")
-	assert.Equal(t, ask(t, srv, "SELECT datcollate FROM pg_database WHERE datname = 'carillon'"), "C",
-		"collation")
+	assert.Equal(t, ask(t, srv, "SELECT datcollate FROM pg_database WHERE datname = 'carillon'"), "C", "collation")
 	info, err := os.Stat(srv.sockets)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("socket directory: %v, %v", info.Mode(), err)

@@ -55,8 +55,7 @@ func TestLocks_frozenProcess(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "lost true" {
 		t.Errorf("when it goes on, the other process says %q", lines.Text())
 	}
-	assert.Equal(t, must.Get(sessionlock.Holders(ctx, pool))(t)[key].Process, sessionlock.Process(),
-		"holders")
+	assert.Equal(t, must.Get(sessionlock.Holders(ctx, pool))(t)[key].Process, sessionlock.Process(), "holders")
 }
 
 // A session with nothing to do keeps its lock for longer than Postgres bears with silence.

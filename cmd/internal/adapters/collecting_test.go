@@ -241,8 +241,7 @@ func TestMergeAndSplit(t *testing.T) {
 	w.collect(town)
 	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
 	w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
-	assert.Equal(t, w.titles(feed)["Anna Schmidt Quartett"], item.ID(feed, first),
-		"the item")
+	assert.Equal(t, w.titles(feed)["Anna Schmidt Quartett"], item.ID(feed, first), "the item")
 
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
 	must.True(t, err == nil && len(split.Value) == 1 && split.Value[0].From == first, "split: %+v, %v", split, err)

@@ -156,8 +156,7 @@ func TestWorkerIsDeadAfterAbsence(t *testing.T) {
 			{absence, nil, []int32{1, 2}},
 		} {
 			time.Sleep(step.after)
-			assert.Slices(t, w.dead(holders, step.live), step.dead,
-				"after %s, with %v alive … are dead", step.after, step.live)
+			assert.Slices(t, w.dead(holders, step.live), step.dead, "after %s, with %v alive … are dead", step.after, step.live)
 		}
 		w.won = time.Now() // it has lost its own meanwhile, as all may have
 		time.Sleep(absence - time.Millisecond)

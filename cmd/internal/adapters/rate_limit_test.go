@@ -233,8 +233,7 @@ func TestHostileClaimInTheFuture(t *testing.T) {
 	var reached *organization.LimitError
 	err := claim(1)
 	must.True(t, errors.As(err, &reached), "one too many: %v", err)
-	must.Get(pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval "+
-		"'1 day'"))(t)
+	must.Get(pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval '1 day'"))(t)
 	must.OK(t, claim(1))
 }
 

@@ -63,8 +63,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		assert.True(t, e.Revision == int64(i) && e.Actor == by.Actor && *e.CorrelationID == by.RequestID &&
 			*e.CausationID == by.RequestID && *e.Organization == org && e.Reason == nil && e.Destination == id &&
 			!e.RecordedAt.Before(e.At.Add(-time.Second)), "entry %d: %+v", i, e)
-		assert.Equal(t, regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position), true,
-			"entry %d: position %q", i, e.Position)
+		assert.Equal(t, regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position), true, "entry %d: position %q", i, e.Position)
 	}
 	want := []string{
 		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1",

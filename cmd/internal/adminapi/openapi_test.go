@@ -90,8 +90,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 	}
 	slices.Sort(declared)
 	schema := documented.Document(t).Components.Schemas["LimitValues"].Value
-	assert.Slices(t, slices.Sorted(maps.Keys(schema.Properties)), declared,
-		"the document has the limits … are declared")
+	assert.Slices(t, slices.Sorted(maps.Keys(schema.Properties)), declared, "the document has the limits … are declared")
 }
 
 // When few connections are left, health and metrics are answered, and others are asked to come again.

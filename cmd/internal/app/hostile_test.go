@@ -136,8 +136,7 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 		t.Error("a webhook arrived of an organization that is suspended")
 	default:
 	}
-	must.Get(p.app.Commands.ResumeOrganization(t.Context(), operator,
-		command.ResumeOrganization{Organization: org}))(t)
+	must.Get(p.app.Commands.ResumeOrganization(t.Context(), operator, command.ResumeOrganization{Organization: org}))(t)
 	for range 3 - early.Load() {
 		p.await(arrived)
 	}
@@ -150,8 +149,7 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p.certify(mtlstest.NewAuthority(t, "Receiver's").Issue("ours", nil))
 	certificate := p.certificate()
 	for range 2 { // the second time changes nothing
-		must.Get(p.app.Commands.DeleteOrganization(t.Context(), operator,
-			command.DeleteOrganization{Organization: org}))(t)
+		must.Get(p.app.Commands.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: org}))(t)
 	}
 	for table, column := range map[string]string{
 		"organizations.organizations": "id", "organizations.keys": "organization", "feeds.feeds": "organization",

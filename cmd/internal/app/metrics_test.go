@@ -72,8 +72,7 @@ func TestUnknownEventStops(t *testing.T) {
 				Type:   "something.happened.v9",
 				Data:   []byte("{}"),
 			})
-			assert.Is(t, err, eventstore.ErrUndecodable,
-				"%s, %s: error … want one that is ErrUndecodable", model.Name, prefix)
+			assert.Is(t, err, eventstore.ErrUndecodable, "%s, %s: error … want one that is ErrUndecodable", model.Name, prefix)
 		}
 	}
 }

@@ -181,15 +181,13 @@ func TestRetirement(t *testing.T) {
 			t.Errorf("analysts see another past %s (-before +after):\n%s", when, diff)
 		}
 		for _, name := range []string{"good", "failing"} {
-			assert.Equal(t, p.total(destinations+name+"/deliveries"), 0,
-				"deliveries to %s are listed %s", name, when)
+			assert.Equal(t, p.total(destinations+name+"/deliveries"), 0, "deliveries to %s are listed %s", name, when)
 		}
 		// Retired and unknown deliveries look alike, as do those of other organizations.
 		for _, id := range []string{deliveryOf(first, good), uuid.NewString()} {
 			for method, path := range map[string]string{http.MethodPost: id + "/replay", http.MethodGet: id} {
 				text := p.refused(method, "/events/deliveries/"+path, nil, http.StatusNotFound, "NOT_FOUND")
-				assert.Equal(t, strings.Contains(text, "deliveries are kept for"), true,
-					"%s the answer is %q", when, text)
+				assert.Equal(t, strings.Contains(text, "deliveries are kept for"), true, "%s the answer is %q", when, text)
 			}
 		}
 	}

@@ -49,8 +49,7 @@ func TestHostileBackupDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, other := filepath.Join(t.TempDir(), "backup"), t.TempDir()
-			must.OK(t, errors.Join(os.WriteFile(filepath.Join(other, "theirs"), []byte("theirs"), 0o600),
-				prepare(dir, other)))
+			must.OK(t, errors.Join(os.WriteFile(filepath.Join(other, "theirs"), []byte("theirs"), 0o600), prepare(dir, other)))
 			in := Installation{Config: config.Config{
 				DataDir:   t.TempDir(),
 				MasterKey: config.Secret(base64.StdEncoding.EncodeToString(make([]byte, 32))),

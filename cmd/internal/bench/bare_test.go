@@ -73,8 +73,7 @@ func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret) {
 		r.receiver.trust(i, secret.Reveal())
 	}
 	r.connect(r.database())
-	must.Get(r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
-		"boolean)"))(b)
+	must.Get(r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded boolean)"))(b)
 	return r, secret
 }
 

@@ -44,8 +44,7 @@ func (r *rig) total(feed string) int {
 	r.Helper()
 	var page struct{ Total int }
 	until := time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)
-	must.OK(r, r.call(http.MethodGet, r.api+"/feeds/events/"+feed+"/items?limit=1&until="+until, r.key, nil,
-		&page))
+	must.OK(r, r.call(http.MethodGet, r.api+"/feeds/events/"+feed+"/items?limit=1&until="+until, r.key, nil, &page))
 	return page.Total
 }
 

@@ -56,8 +56,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	second, hour := time.Second, time.Hour
 	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour,
 		20 * hour, 24 * hour}
-	assert.Equal(t, fmt.Sprint(c.DeliveryRetrySchedule), fmt.Sprint(waits),
-		"retry schedule = %v", c.DeliveryRetrySchedule)
+	assert.Equal(t, fmt.Sprint(c.DeliveryRetrySchedule), fmt.Sprint(waits), "retry schedule = %v", c.DeliveryRetrySchedule)
 	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak,
 		c.Relevance, c.Roles)
 	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s true [api project dispatch deliver " +
@@ -283,8 +282,7 @@ func TestHostileDataDirectory(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			made := config.Config{DataDir: dir}
 			must.OK(t, made.EnsureSecrets())
-			must.OK(t, os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()),
-				0o600))
+			must.OK(t, os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()), 0o600))
 			must.OK(t, tt.spoil(filepath.Join(dir, tt.name)))
 			again := config.Config{DataDir: dir}
 			if err := again.EnsureSecrets(); (err != nil) != tt.refused ||

@@ -159,8 +159,7 @@ func TestSearch(t *testing.T) {
 	}
 	b.get(t, find("a\x00b")).expect(t, 400)
 	for _, page := range []string{"/console/", "/console/deliveries", "/console" + works, "/console/missing"} {
-		assert.Equal(t, strings.Contains(b.get(t, page).body, `action="/console/search"`), true,
-			"%s has no search", page)
+		assert.Equal(t, strings.Contains(b.get(t, page).body, `action="/console/search"`), true, "%s has no search", page)
 	}
 	b.submit(t, "/console"+works+"/subscriptions/new", url.Values{
 		"types": {"*"}, "scope": {"all"}, "externalId": {"named-sub"},

@@ -122,8 +122,7 @@ func (w *world) triesSources(t *testing.T) {
 	try(400, "a b", "facebook", "Account must be")
 	try(409, "@townhall", "facebook", "can't be read")
 	try(400, "https://example.org", "x", "Type must be one of")
-	assert.Equal(t, len(must.Get(w.Queries.Sources(t.Context(), query.SourceFilter{}))(t)), 0,
-		"a trial leaves … sources")
+	assert.Equal(t, len(must.Get(w.Queries.Sources(t.Context(), query.SourceFilter{}))(t)), 0, "a trial leaves … sources")
 }
 
 // TestListsOfAll checks the lists of all organizations, destinations and sources, on separate consoles: each step

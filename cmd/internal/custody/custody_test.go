@@ -31,8 +31,7 @@ func TestShreddedKeysStayShredded(t *testing.T) {
 		for what, back := range map[string]func(){
 			"the directory": func() { w.write(w.file(gone), file) },
 			"Postgres": func() {
-				w.exec("INSERT INTO carillon.data_keys (id, wrapped) VALUES ($1, $2)", gone,
-					stored)
+				w.exec("INSERT INTO carillon.data_keys (id, wrapped) VALUES ($1, $2)", gone, stored)
 			},
 		} {
 			back()

@@ -168,8 +168,7 @@ func (w *world) exec(sql string, arguments ...any) {
 
 func (w *world) row(id uuid.UUID) (wrapped []byte) {
 	w.Helper()
-	must.OK(w, w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1",
-		id).Scan(&wrapped))
+	must.OK(w, w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1", id).Scan(&wrapped))
 	return wrapped
 }
 

@@ -276,8 +276,7 @@ func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
 	s := serve(t)
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
-	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events",
-		unreadable{t}))(t)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events", unreadable{t}))(t)
 	r.Header.Set("Expect", "100-continue")
 	r.ContentLength = 10
 	transport := &http.Transport{ExpectContinueTimeout: apitest.Patience}

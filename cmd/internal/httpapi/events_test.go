@@ -41,8 +41,7 @@ func TestEventTimeIsOneText(t *testing.T) {
 			"the row":     s.get(t, destinationsPath+"/crm/deliveries").body,
 			"the event":   s.get(t, "/events/events?until="+want).body,
 		} {
-			assert.Equal(t, strings.Contains(text, `"time":"`+want+`"`), true,
-				"%s: %s, want the time %s", where, text, want)
+			assert.Equal(t, strings.Contains(text, `"time":"`+want+`"`), true, "%s: %s, want the time %s", where, text, want)
 		}
 		var done struct {
 			EventsScanned int `json:"eventsScanned"`

@@ -41,8 +41,7 @@ func TestHostileAddressesByScope(t *testing.T) {
 	assert.Equal(t, send("GET", "one", "", "", 200).Config.URL, url, "the owner is shown")
 	const prefix = "https://127.0.0.1:1/services/…"
 	masked := send("GET", "one", reader, "", 200).Config.URL
-	assert.True(t, strings.HasPrefix(masked, prefix) && len(masked) == len(prefix)+12,
-		"without secrets it is %s", masked)
+	assert.True(t, strings.HasPrefix(masked, prefix) && len(masked) == len(prefix)+12, "without secrets it is %s", masked)
 	two := send("GET", "two", reader, "", 200).Config.URL
 	assert.True(t, two != masked && strings.HasPrefix(two, prefix), "one is %s and two is %s", masked, two)
 	listed := into[page[destinationView]](t, 200, s.as(reader).get(t, destinationsPath))
@@ -120,8 +119,7 @@ func TestDestinationWithLostKey(t *testing.T) {
 		stream := "destination-" + ref
 		s.wrote(t, stream, recorded...)
 		send("PATCH", ref, `{"status":"disabled"}`).into(t, http.StatusOK, &destinationView{})
-		s.post(t, destinationsPath+"/"+ref+"/secrets/rotate", "").into(t, http.StatusOK,
-			&struct{}{})
+		s.post(t, destinationsPath+"/"+ref+"/secrets/rotate", "").into(t, http.StatusOK, &struct{}{})
 		changed := into[destinationView](t, http.StatusOK, send("PATCH", ref,
 			`{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`))
 		assert.True(t, changed.Config.URL == "https://127.0.0.1:1/hook/other" && changed.Name == "Moved" &&

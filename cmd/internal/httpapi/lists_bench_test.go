@@ -167,8 +167,7 @@ func get(client *http.Client, url, key string, into io.Writer) error {
 func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int) {
 	b.Helper()
 	var body strings.Builder
-	must.OK(b, get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key,
-		&body))
+	must.OK(b, get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key, &body))
 	_, rest, _ := strings.Cut(body.String(), `"total":`)
 	_, err := fmt.Sscan(rest, &n)
 	must.True(b, err == nil && n >= 100, "total %d, %v", n, err)

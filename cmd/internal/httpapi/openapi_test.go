@@ -140,8 +140,7 @@ func TestOpenAPIWebhooks(t *testing.T) {
 	}
 	put := documented.Document(t).Paths.Value("/events/notices").Put.Description
 	for _, notice := range notices {
-		assert.Equal(t, strings.Contains(put, "`"+notice.Name+"`"), true,
-			"PUT /events/notices does not name %s", notice.Name)
+		assert.Equal(t, strings.Contains(put, "`"+notice.Name+"`"), true, "PUT /events/notices does not name %s", notice.Name)
 	}
 	samples := map[string]string{
 		"news.item.added":          `{"id":"7","title":"A bridge opens"}`,

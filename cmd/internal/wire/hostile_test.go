@@ -46,8 +46,7 @@ func TestHostileRequestsFillNoLog(t *testing.T) {
 			}
 			assert.Equal(t, strings.Count(lines.String(), "msg=request"), 101,
 				"%s … lines, want 50 of each second and the last one held back", path)
-			assert.Equal(t, strings.Contains(lines.String(), "leftOut=950"), true,
-				"%s: omitted lines are not counted", path)
+			assert.Equal(t, strings.Contains(lines.String(), "leftOut=950"), true, "%s: omitted lines are not counted", path)
 		})
 	}
 }

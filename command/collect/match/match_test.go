@@ -180,8 +180,7 @@ func TestPairsOfTheLabelledSet(t *testing.T) {
 			if v.Same != same {
 				t.Logf("%s: %s %.2f, want %t\n\t%s\n\t%s", a.scene, v.Reason, v.Score, same, b.line, a.line)
 			}
-			assert.Equal(t, compared(b, a).Same, v.Same,
-				"the other way round it is another result: %s %s", b.line, a.line)
+			assert.Equal(t, compared(b, a).Same, v.Same, "the other way round it is another result: %s %s", b.line, a.line)
 		}
 	}
 	t.Logf("%d pairs, %d the same: precision %.3f, recall %.3f", f.pairs, f.same, f.precision(), f.recall())

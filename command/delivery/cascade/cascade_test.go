@@ -50,8 +50,7 @@ type rule struct{ deliverytest.Town }
 func cascading(t *testing.T, held *holding) rule {
 	t.Helper()
 	return rule{deliverytest.WithNews(t, func(store eventstore.Store) eventstore.ProcessManager {
-		return New(store,
-			held)
+		return New(store, held)
 	})}
 }
 
@@ -98,8 +97,7 @@ func TestLostFeedLeavesOthersAlone(t *testing.T) {
 	processtest.Given(r.Rule, subscription.Aggregate, off,
 		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: pinned}),
 		subscription.Event(subscription.Deactivated{}))
-	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}),
-		feed.Event(feed.Unshared{With: alice}))
+	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}), feed.Event(feed.Unshared{With: alice}))
 	r.Then()
 }
 
@@ -136,10 +134,8 @@ func TestDeletionCascade_organizationDeleted(t *testing.T) {
 	r.Then(destination.Aggregate.Stream(hook)+" destination.deleted.v1", feed.Aggregate.Stream(news)+" feed.deleted.v1",
 		feed.Aggregate.Stream(shared)+" feed.unshared.v1")
 	r.Because(reasonOrganization)
-	processtest.Given(r.Rule, feed.Aggregate, lateFeed,
-		feed.Event(feed.Registered{Organization: alice, FeedType: "news"}))
-	processtest.Given(r.Rule, destination.Aggregate, lateHook,
-		destination.Event(destination.Created{Organization: alice}))
+	processtest.Given(r.Rule, feed.Aggregate, lateFeed, feed.Event(feed.Registered{Organization: alice, FeedType: "news"}))
+	processtest.Given(r.Rule, destination.Aggregate, lateHook, destination.Event(destination.Created{Organization: alice}))
 	processtest.Given(r.Rule, subscription.Aggregate, lateSub,
 		subscription.Event(subscription.Created{Organization: alice, Destination: lateHook, Settings: deliverytest.All}))
 	r.Then(feed.Aggregate.Stream(lateFeed)+" feed.deleted.v1",

@@ -109,20 +109,17 @@ func TestRoutes_receivers(t *testing.T) {
 			h.feed(news, feed.Shared{With: bob})
 			h.destination(other, destination.Created{Organization: bob,
 				Settings: destination.Settings{URL: "https://example.net"}})
-			h.subscription(uuid.UUID{4, 2},
-				subscription.Created{Organization: bob, Destination: other, Settings: all})
+			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook, other}},
 		"no longer shared": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob}, feed.Unshared{With: bob})
 			h.destination(other, destination.Created{Organization: bob,
 				Settings: destination.Settings{URL: "https://example.net"}})
-			h.subscription(uuid.UUID{4, 2},
-				subscription.Created{Organization: bob, Destination: other, Settings: all})
+			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook}},
 		"an event without a feed stays in its organization": {func(*history) {}, unfed, []uuid.UUID{}},
 		"a disabled destination": {func(h *history) {
-			h.destination(hook,
-				destination.Disabled{})
+			h.destination(hook, destination.Disabled{})
 		}, storm, []uuid.UUID{}},
 		"an auto-disabled destination": {func(h *history) { h.destination(hook, destination.AutoDisabled{}) },
 			storm, []uuid.UUID{}},
@@ -200,8 +197,7 @@ func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 		"another source": {func(p *publication.Published) { p.Source = "/elsewhere" }, false},
 		"another feed":   {func(p *publication.Published) { p.FeedID = sports }, false},
 		"no feed": {func(p *publication.Published) {
-			p.FeedType, p.FeedID, p.Organization = "", uuid.Nil,
-				alice
+			p.FeedType, p.FeedID, p.Organization = "", uuid.Nil, alice
 		}, false},
 		"the same text": {func(p *publication.Published) { p.Source, p.Subject = "/new", "storms" }, false},
 	}

@@ -223,8 +223,7 @@ func TestRetryAfterBindsTheDestination(t *testing.T) {
 					}
 					working.Wait()
 					synctest.Wait()
-					t.Logf("%d processes: %d refused, %d too early, took %s", processes, l.refused, l.early,
-						l.ended.Sub(began))
+					t.Logf("%d processes: %d refused, %d too early, took %s", processes, l.refused, l.early, l.ended.Sub(began))
 					assert.True(t, l.refused <= most && l.early <= 0,
 						"%d processes: %d refused, want %d at most; %d too early", processes, l.refused, most, l.early)
 				})

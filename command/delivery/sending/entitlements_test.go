@@ -102,8 +102,7 @@ func (s *sending) deliver(held schedule.Delivery, ended func(delivery.State) boo
 func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C], id uuid.UUID,
 	command C) {
 	t.Helper()
-	must.Get(of.Execute(context.WithoutCancel(t.Context()), store, id, command,
-		eventstore.Options[S]{}))(t)
+	must.Get(of.Execute(context.WithoutCancel(t.Context()), store, id, command, eventstore.Options[S]{}))(t)
 }
 
 // newsOf registers a news feed that another organization reads, and a subscription of that one.
@@ -142,14 +141,11 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 		reason string // "": it is sent
 	}{
 		"unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of,
-				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
 		}, false, delivery.ReasonUnshared},
 		"shared again": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of,
-				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
-			execute(t, store, feed.Aggregate, of,
-				feed.Command(feed.Share{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Share{FeedType: "news", With: bob, At: time.Now()}))
 		}, false, ""},
 		"deleted": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
 			execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
@@ -158,12 +154,10 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
 		}, false, delivery.ReasonUnsubscribed},
 		"switched off": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
-			execute(t, store, subscription.Aggregate, sub,
-				subscription.Command(subscription.Deactivate{At: time.Now()}))
+			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Deactivate{At: time.Now()}))
 		}, false, ""},
 		"replay of an unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of,
-				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
 		}, true, delivery.ReasonUnshared},
 		"replay of an unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
 			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
@@ -222,8 +216,7 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 				held    schedule.Delivery
 			)
 			s = startSending(t, *result, func(store eventstore.Store) {
-				execute(t, store, subscription.Aggregate, sub,
-					subscription.Command(subscription.Delete{At: time.Now()}))
+				execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
 				s.heard()
 			})
 			of, sub = newsOf(t, s.Store, bob)

@@ -250,8 +250,7 @@ func TestTombstone(t *testing.T) {
 		}
 	}
 	assert.Same(t, streams, []string{"thing-1 thing.happened.v1", "thing-2 thing.happened.v1"})
-	assert.Is(t, assert.Err(store.Append(t.Context(), "thing-1", 0, proposed(1))), eventstore.ErrStreamDeleted,
-		"append")
+	assert.Is(t, assert.Err(store.Append(t.Context(), "thing-1", 0, proposed(1))), eventstore.ErrStreamDeleted, "append")
 }
 
 // BenchmarkStore measures the calls of a program to the store in its process, on disk.

@@ -230,8 +230,7 @@ func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "letter.txt"), []byte("dear"), 0o600))
-	assert.Is(t, assert.Err(maintenance.Open(t.Context(), dir, silent)), maintenance.ErrNoStore,
-		"error")
+	assert.Is(t, assert.Err(maintenance.Open(t.Context(), dir, silent)), maintenance.ErrNoStore, "error")
 	assert.Is(t, assert.Err(maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil,
 		nil)), maintenance.ErrNoStore, "error … want no store")
 }

@@ -105,8 +105,7 @@ func TestCorpus(t *testing.T) {
 			if err != nil {
 				t.Skip("the corpus isn't here")
 			}
-			assert.Equal(t, robots.Parse(data).Allowed(tt.agent, tt.path), tt.allowed,
-				"%s for %s: allowed", tt.path, tt.agent)
+			assert.Equal(t, robots.Parse(data).Allowed(tt.agent, tt.path), tt.allowed, "%s for %s: allowed", tt.path, tt.agent)
 		})
 	}
 }

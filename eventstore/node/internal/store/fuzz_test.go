@@ -33,8 +33,7 @@ func FuzzRecord(f *testing.F) {
 		if record.verify() != nil || namesErr != nil || contentErr != nil {
 			return
 		}
-		assert.True(t, len(stream)+len(eventType)+len(metadata)+len(data) <= len(value),
-			"parts are longer than the whole")
+		assert.True(t, len(stream)+len(eventType)+len(metadata)+len(data) <= len(value), "parts are longer than the whole")
 	})
 }
 

@@ -107,8 +107,7 @@ func (m *machine) visible(name string) (list []*modelEvent) {
 		first = max(first, count-maxCount)
 	}
 	for _, event := range s.events {
-		young := s.settings.MaxAge == 0 ||
-			event.created >= (m.clock.Load()-int64(s.settings.MaxAge))*ticksPerSecond
+		young := s.settings.MaxAge == 0 || event.created >= (m.clock.Load()-int64(s.settings.MaxAge))*ticksPerSecond
 		if event.revision >= first && young && !event.gone {
 			list = append(list, event)
 		}
