@@ -107,7 +107,7 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 	secret := issued.Value.Reveal()[12:]
 	for recorded, err := range f.Store.Read(t.Context(), organization.Aggregate.Stream(f.org), 0) {
 		must.OK(t, err)
-		assert.Equal(t, strings.Contains(string(recorded.Data), secret), false, "the secret is in the log")
+		assert.True(t, !strings.Contains(string(recorded.Data), secret), "the secret is in the log")
 		event := must.Get(organization.Events.Decode(&recorded))(t)
 		if e, ok := event.(organization.KeyIssued); ok {
 			key, ends := issued.Value, noon.Add(time.Hour)

@@ -93,10 +93,10 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 		w.status("it is being rebuilt", func(s projections.Status) bool { return s.Outdated != "" && s.BuildTo > 0 })
 		assert.Equal(t, w.count(stream), 4, "meanwhile it counts")
 		waiting, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
-		assert.Equal(t, r.Progress.Await(waiting, last.Position, tally.Name), false,
+		assert.True(t, !r.Progress.Await(waiting, last.Position, tally.Name),
 			"the old read model counts as one with the new event")
 		cancel()
-		assert.Equal(t, w.reached(r), false, "callers would act on old rows")
+		assert.True(t, !w.reached(r), "callers would act on old rows")
 		stop()
 	}
 	open := make(chan struct{})
@@ -116,7 +116,7 @@ func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	w.put(store, stream, eventstore.NoStream, things(3))
 	r, stop := w.serve(store, slow(nil))
 	w.status("it is incomplete", func(s projections.Status) bool { return s.Incomplete && s.BuildTo > 0 && s.Built == 0 })
-	assert.Equal(t, w.reached(r), false, "callers would miss some rows")
+	assert.True(t, !w.reached(r), "callers would miss some rows")
 	stop()
 	w.status("no process runs it", func(s projections.Status) bool { return s.Process == "" })
 	open := make(chan struct{})
@@ -137,7 +137,7 @@ func TestOlderCheckpoint_settledAtHeadOnly(t *testing.T) {
 	w.lives(store, w.put(store, stream, eventstore.NoStream, things(2)))
 	w.put(store, stream, 1, things(700))
 	r, stop := w.serve(store, slow(nil))
-	assert.Equal(t, w.reached(r), false, "callers would act on old rows")
+	assert.True(t, !w.reached(r), "callers would act on old rows")
 	stop()
 	open := make(chan struct{})
 	close(open)

@@ -145,7 +145,7 @@ func TestDeferred_checkpointWaits(t *testing.T) {
 	w.await(progress, at, laterName) // it has been taken on
 	short, cancel := context.WithTimeout(w.ctx, 1500*time.Millisecond)
 	defer cancel()
-	assert.Equal(t, progress.AwaitRecorded(short, at, laterName), false, "it counts as recorded")
+	assert.True(t, !progress.AwaitRecorded(short, at, laterName), "it counts as recorded")
 	if !w.checkpoint(laterName).Before(at) { // a save was due after a second
 		t.Error("the checkpoint is past what is deferred")
 	}
@@ -169,7 +169,7 @@ func TestDeferred_endWaits(t *testing.T) {
 		close(l.let)
 	}()
 	must.OK(t, stop())
-	assert.Equal(t, w.checkpoint(laterName).Before(at), false, "finished work is not in the checkpoint")
+	assert.True(t, !w.checkpoint(laterName).Before(at), "finished work is not in the checkpoint")
 	select {
 	case <-l.over:
 	default:
@@ -226,7 +226,7 @@ func TestDeferred_lostSessionCancels(t *testing.T) {
 	<-first.over
 	second := <-made
 	close(second.let)
-	assert.Equal(t, progress.AwaitRecorded(w.ctx, at, laterName), true, "it was not done by the next one")
+	assert.True(t, progress.AwaitRecorded(w.ctx, at, laterName), "it was not done by the next one")
 }
 
 // A caller in another process waits for the checkpoint: it is saved early for such a caller.

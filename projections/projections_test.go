@@ -205,8 +205,7 @@ func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 			Scan(&stopped))
 	}
 	assert.Is(t, stop(), eventstore.ErrUndecodable, "error")
-	assert.Equal(t, strings.Contains(stopped, "thing.exploded.v1"), true,
-		"stopped = %q, want it to name the event", stopped)
+	assert.True(t, strings.Contains(stopped, "thing.exploded.v1"), "stopped = %q, want it to name the event", stopped)
 	var commit uint64 // servers may send a checkpoint between two events
 	err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").Scan(&commit)
 	assert.True(t, err == nil && commit >= good.Commit && commit < bad.Commit,

@@ -155,7 +155,7 @@ func TestShare_readOnly(t *testing.T) {
 	}
 	scenario.When(feed.Unshare{FeedType: feed.TypeEvent, With: reader, At: noon}).
 		Then(feed.Unshared{With: reader, At: noon})
-	assert.Equal(t, scenario.State().VisibleTo(reader), false, "still visible after unshare")
+	assert.True(t, !scenario.State().VisibleTo(reader), "still visible after unshare")
 }
 
 func TestDelete(t *testing.T) {

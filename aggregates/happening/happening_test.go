@@ -112,7 +112,7 @@ func TestStoredFormsOfWhatCameLater(t *testing.T) {
 	want := `,"standing":3,"origins":[{"page":"https://example.org/concert","syntax":"json-ld",` +
 		`"paths":{"title":"Event.name"}}],` +
 		`"of":"22222222-2222-4222-8222-222222222222"}`
-	assert.Equal(t, strings.HasSuffix(string(data), want), true, "stored as %s", data)
+	assert.True(t, strings.HasSuffix(string(data), want), "stored as %s", data)
 }
 
 func TestObserve_movedStartKeepsIDs(t *testing.T) {

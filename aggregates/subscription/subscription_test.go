@@ -66,7 +66,7 @@ func TestFieldsCopyAllSettings(t *testing.T) {
 	for i := range examples.NumField() {
 		name, field := examples.Type().Field(i).Name, subscription.Field(1)<<i
 		var none, one subscription.Settings
-		assert.Equal(t, examples.Field(i).IsZero(), false, "give %s an example", name)
+		assert.True(t, !examples.Field(i).IsZero(), "give %s an example", name)
 		reflect.ValueOf(&one).Elem().Field(i).Set(examples.Field(i))
 		switch {
 		case one.Equal(none):

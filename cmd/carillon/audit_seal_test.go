@@ -123,7 +123,7 @@ func TestExportLacks(t *testing.T) {
 		"5 events of " + id.String(), "destination-" + id.String() + ": events 0 to 3, none between them is missing",
 		"disclosure-", "nothing of it is missing up to the tree head",
 	} {
-		assert.Equal(t, strings.Contains(verified, part), true, "no %q in %s", part, verified)
+		assert.True(t, strings.Contains(verified, part), "no %q in %s", part, verified)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestAuditorsDay(t *testing.T) {
 	asAuditor := func(args ...string) []string { return append(args, "--admin-token", token) }
 	picture := s.ok(asAuditor("audit", "destination", id)...)
 	for _, text := range []string{"status        deleted", `created "CRM" for`, " begins", "┬", "◀─ the state above"} {
-		assert.Equal(t, strings.Contains(picture, text), true, "the picture lacks %q: %s", text, picture)
+		assert.True(t, strings.Contains(picture, text), "the picture lacks %q: %s", text, picture)
 	}
 	var trail adminapi.Audit
 	err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)), &trail)
@@ -171,7 +171,7 @@ func TestAuditRecord(t *testing.T) {
 	} {
 		got := unwrapped(s.ok(strings.Fields(command)...))
 		for _, text := range want {
-			assert.Equal(t, strings.Contains(got, text), true, "%s lacks %q: %s", command, text, got)
+			assert.True(t, strings.Contains(got, text), "%s lacks %q: %s", command, text, got)
 		}
 	}
 	s.refused("kind must be one of", "audit", "list", "--kind", "wishes")
@@ -224,7 +224,7 @@ func TestAuditRecordOfTokens(t *testing.T) {
 		}
 		got = unwrapped(got)
 		for _, line := range want {
-			assert.Equal(t, regexp.MustCompile(line).MatchString(got), true, "%s lacks %q: %s", command, line, got)
+			assert.True(t, regexp.MustCompile(line).MatchString(got), "%s lacks %q: %s", command, line, got)
 		}
 	}
 }

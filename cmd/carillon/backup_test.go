@@ -97,7 +97,7 @@ func TestBackupAndRestore(t *testing.T) {
 	j.concurrently()
 	j.stop()
 	fails(j.T, 1, "must be empty", "restore", j.at("backup"), "--data-dir", j.at("data"))
-	assert.Equal(t, j.hasKey(j.later), false, "the key of a deleted destination is back, after the server has ended")
+	assert.True(t, !j.hasKey(j.later), "the key of a deleted destination is back, after the server has ended")
 	j.masterKey("new")
 	must.OK(t, os.RemoveAll(j.at("data/eventstore")))
 	answer[backup.Manifest](t, "restore", j.at("one"), "--data-dir", j.at("data"))

@@ -59,7 +59,7 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 		assert.True(t, code == 1 && strings.Contains(out, want) && strings.Contains(failed, "--yes"),
 			"without --yes: exit %d, %s\n%s; want %q", code, failed, out, want)
 	}
-	assert.Equal(t, strings.Contains(out, "hunter2"), false, "it shows a secret: %s", out)
+	assert.True(t, !strings.Contains(out, "hunter2"), "it shows a secret: %s", out)
 	fails(t, 1, "in use by the data directory "+data, "data", "remove", home, "--yes")
 	must.True(t, !gone(data) && !gone(home), "it was removed")
 	prints(t, `"removed": true`, "data", "remove", data, "--yes", "--json")
@@ -100,7 +100,7 @@ func TestDataOfARunningServerStays(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	fails(t, 1, "a server is running", "data", "remove", s.server[1], "--yes")
-	assert.Equal(t, gone(s.server[1]), false, "it is gone")
+	assert.True(t, !gone(s.server[1]), "it is gone")
 }
 
 // named is a server of events that is as unkind as real ones are, reached by its address.

@@ -151,7 +151,7 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 		pill := fmt.Sprintf(`<span class="status %s">%[1]s</span>`, state)
 		shown := func(place, text, want string) {
 			t.Helper()
-			assert.Equal(t, regexp.MustCompile(want).MatchString(text), true, "%s, %s: no %q in %s", state, place, want, text)
+			assert.True(t, regexp.MustCompile(want).MatchString(text), "%s, %s: no %q in %s", state, place, want, text)
 		}
 		row := func(text string) string {
 			_, row, _ := strings.Cut(text, id.String())

@@ -86,7 +86,7 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	url := "http://" + s.app.APIAddr().String() + "/events/destinations/validate"
 	body := `{"config":{"url":"` + receiver.URL + `"}}`
 	answer := ask(t, development(t).key, http.MethodPost, url, body, http.StatusOK)
-	assert.Equal(t, strings.Contains(answer, `"reachable":true`), true, "validate: %s", answer)
+	assert.True(t, strings.Contains(answer, `"reachable":true`), "validate: %s", answer)
 	if code, _, errors := certify("receiver.example"); code != 1 || !strings.Contains(errors, "CARILLON_EGRESS_CA") {
 		t.Errorf("a name elsewhere: exit %d %s", code, errors)
 	}

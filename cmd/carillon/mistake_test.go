@@ -194,7 +194,7 @@ func TestErrorsShowNoEscapes(t *testing.T) {
 		t.Error("it went through")
 	}
 	for _, line := range strings.Split(strings.TrimSuffix(complaint.String(), "\n"), "\n") {
-		assert.Equal(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), false, "%q", line)
+		assert.True(t, !strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
 	}
 	complaint.Reset()
 	fail(terminal{err: &complaint}, errors.New("the server says \x1b]0;owned\x07\nand \x9b31m"), 1)

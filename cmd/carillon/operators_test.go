@@ -179,7 +179,7 @@ func TestClientCertificatesOfOrganizations(t *testing.T) {
 		`expires +.*, in 89 days`} {
 		s.matches(`^`+want+` *$`, "org", "certificate", "show", org)
 	}
-	assert.Equal(t, strings.Contains(shown, pair.Key[60:90]), false, "the private key is shown")
+	assert.True(t, !strings.Contains(shown, pair.Key[60:90]), "the private key is shown")
 	if text := s.ok("org", "certificate", "show", org, "--json"); !strings.Contains(text, `"daysLeft": 89`) ||
 		!strings.Contains(text, `"setBy": "operator"`) || strings.Contains(text, "PRIVATE") {
 		t.Errorf("--json:\n%s", text)

@@ -65,7 +65,7 @@ func TestPagesAndSettingsAgree(t *testing.T) {
 	texts := pages(t)
 	for name, text := range texts {
 		for _, variable := range unknownVariables(app, variableName.FindAllString(text, -1)) {
-			assert.Equal(t, testVariable.MatchString(variable), true, "%s names %s, which is no setting", name, variable)
+			assert.True(t, testVariable.MatchString(variable), "%s names %s, which is no setting", name, variable)
 		}
 	}
 	for _, node := range app.Children {
@@ -135,7 +135,7 @@ func TestServiceUnitKeepsSettings(t *testing.T) {
 		"StartLimitIntervalSec=0":               "systemd would give up after five starts",
 		"ReadWritePaths=-/var/backups/carillon": "a running server could not write the backups of the documentation",
 	} {
-		assert.Equal(t, strings.Contains(string(unit), "\n"+line+"\n"), true, "%s is missing: %s", line, reason)
+		assert.True(t, strings.Contains(string(unit), "\n"+line+"\n"), "%s is missing: %s", line, reason)
 	}
 }
 

@@ -235,7 +235,7 @@ func TestSourceTryAccount(t *testing.T) {
 			t.Errorf("%q: code %d, or the token shows:\n%s", args, code, said)
 		}
 		for _, text := range want {
-			assert.Equal(t, strings.Contains(out+errs, text), true, "%q: no %q in %s%s", args, text, out, errs)
+			assert.True(t, strings.Contains(out+errs, text), "%q: no %q in %s%s", args, text, out, errs)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestStatusNamesConsumersWhenNotReady(t *testing.T) {
 			code, out := statusOf(t, tt.consumers, unready)
 			assert.Equal(t, code, 1, "exit")
 			for _, want := range tt.want {
-				assert.Equal(t, strings.Contains(out, want), true, "the answer lacks %q: %s", want, out)
+				assert.True(t, strings.Contains(out, want), "the answer lacks %q: %s", want, out)
 			}
 		})
 	}
@@ -108,8 +108,7 @@ func TestStatusFits100Columns(t *testing.T) {
 		assert.True(t, columns <= 100, "%d columns: %s", columns, line)
 	}
 	for _, want := range []string{"building, 12 %", "100h0m1s", "Run by " + host + ":", "event is at 123456789012"} {
-		assert.Equal(t, strings.Contains(strings.ReplaceAll(out, "\n", " "), want), true,
-			"the answer lacks %q: %s", want, out)
+		assert.True(t, strings.Contains(strings.ReplaceAll(out, "\n", " "), want), "the answer lacks %q: %s", want, out)
 	}
 }
 
@@ -144,7 +143,7 @@ func TestVerifyNamesForged(t *testing.T) {
 		"\n  entries destination=" + id + " revision=1 missing\n",
 		"\n  entries destination=" + id + " revision=9 added\n",
 	} {
-		assert.Equal(t, strings.Contains(out, want), true, "the result lacks %q: %s", want, out)
+		assert.True(t, strings.Contains(out, want), "the result lacks %q: %s", want, out)
 	}
 	assert.True(t, code == 1 && strings.Contains(problem, "audit differs from the log"), "exit %d: %s", code, problem)
 	code, out, problem = s.run("status")

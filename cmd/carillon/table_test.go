@@ -99,7 +99,7 @@ func TestJSONOutputSteersNoTerminal(t *testing.T) {
 		shown += s.asked(args...)
 	}
 	for _, r := range shown {
-		assert.Equal(t, steers(r), false, "%U in %q", r, shown)
+		assert.True(t, !steers(r), "%U in %q", r, shown)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestTimesInZone(t *testing.T) {
 	} {
 		for zone, flags := range map[string][]string{"+05:45": nil, "Z": {"--utc"}} {
 			out := s.ok(append(strings.Fields(command), flags...)...)
-			assert.Equal(t, strings.Contains(out, zone), true, "%s %v shows no time: %s", command, flags, out)
+			assert.True(t, strings.Contains(out, zone), "%s %v shows no time: %s", command, flags, out)
 			for _, at := range shownTime.FindAllString(out, -1) {
 				_, err := time.Parse(time.RFC3339, at)
 				assert.True(t, err == nil && strings.HasSuffix(at, zone), "%s %v shows %q", command, flags, at)

@@ -183,13 +183,13 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	audit.Disclosures = []query.AuditEntry{entry(hours(3), key, shown)}
 	drawn := drawAudit(audit, time.FixedZone("", -9*60*60))
 	for _, id := range shown.ShownSecrets {
-		assert.Equal(t, strings.Contains(drawn, short(id)), true, "the secret %s was shown: %s", id, drawn)
+		assert.True(t, strings.Contains(drawn, short(id)), "the secret %s was shown: %s", id, drawn)
 	}
-	assert.Equal(t, strings.ContainsAny(drawn, "\x1b\a"), false, "control characters: %q", drawn)
+	assert.True(t, !strings.ContainsAny(drawn, "\x1b\a"), "control characters: %q", drawn)
 	for line := range strings.SplitSeq(drawn, "\n") {
 		if utf8.RuneCountInString(line) > pictureWidth {
 			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
 		}
 	}
-	assert.Equal(t, strings.Contains(drawn, " █ │││││││││┬ "), true, "ten secrets at once: %s", drawn)
+	assert.True(t, strings.Contains(drawn, " █ │││││││││┬ "), "ten secrets at once: %s", drawn)
 }

@@ -65,7 +65,7 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 		names = append(names, list...)
 	}
 	for _, name := range names {
-		assert.Equal(t, strings.Contains(string(page), "\n### "+name+"\n"), true, "%s is missing", name)
+		assert.True(t, strings.Contains(string(page), "\n### "+name+"\n"), "%s is missing", name)
 	}
 	assert.Equal(t, strings.Count(string(page), "\n### "), len(names), "events on the page, the codecs know")
 }
@@ -105,7 +105,7 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{Category: "thing"}
 		"| `parts[].name` | string |", "| `parts[].inner` | object, optional |",
 		"```text\n(none) ──Make──▶ made\n```", "\"at\": \"2026-11-21T12:00:00Z\"",
 	} {
-		assert.Equal(t, strings.Contains(page, want), true, "the page lacks %q", want)
+		assert.True(t, strings.Contains(page, want), "the page lacks %q", want)
 	}
 }
 

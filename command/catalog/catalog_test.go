@@ -106,7 +106,7 @@ func TestNoticesAreDocumented(t *testing.T) {
 		}
 		text := must.Get(os.ReadFile(page))(t)
 		row := fmt.Sprintf("| `%s` | %s | `%s` |\n", notice.Type, notice.When, strings.Join(notice.Data, "`, `"))
-		assert.Equal(t, strings.Contains(string(text), row), true, "%s lacks %s", page, row)
+		assert.True(t, strings.Contains(string(text), row), "%s lacks %s", page, row)
 		for _, member := range notice.Data {
 			if _, has := schema.Properties[member]; !has && !notice.Operators {
 				t.Errorf("the schema has no %s", member)

@@ -31,7 +31,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	secret := c.Reveal()[12:]
 	for _, shown := range []string{c.String(), c.LogValue().String(), fmt.Sprintf("%s %v %+v %#v %x %q %d", c, c, c, c,
 		c, c, &c)} {
-		assert.Equal(t, strings.Contains(shown, secret), false, "%q holds the secret", shown)
+		assert.True(t, !strings.Contains(shown, secret), "%q holds the secret", shown)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestSpellingsOfOneAddress(t *testing.T) {
 				t.Errorf("%s as %s: %v", want, spelling, err)
 				continue
 			}
-			assert.Equal(t, slices.ContainsFunc(h.addrs, func(a netip.Addr) bool { return a.Unmap() == want }), true,
+			assert.True(t, slices.ContainsFunc(h.addrs, func(a netip.Addr) bool { return a.Unmap() == want }),
 				"%s as %s: read as %v", want, spelling, h.addrs)
 		}
 	}

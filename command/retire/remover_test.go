@@ -80,7 +80,7 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 			if len(ended) == killedAt {
 				return errKilled
 			}
-			assert.Equal(t, sealed.Before(recorded[0].Position), false, "%s is deleted before its retirement is sealed", stream)
+			assert.True(t, !sealed.Before(recorded[0].Position), "%s is deleted before its retirement is sealed", stream)
 			ended = append(ended, stream)
 			return store.Tombstone(ctx, stream)
 		})

@@ -86,7 +86,7 @@ func TestExportLinked(t *testing.T) {
 		"destination-" + id.String() + ": events 0 to 1, none between them is missing",
 		"missing: 2 events newer than the tree head, not sealed yet",
 	} {
-		assert.Equal(t, strings.Contains(text, part), true, "the report lacks %q: %s", part, text)
+		assert.True(t, strings.Contains(text, part), "the report lacks %q: %s", part, text)
 	}
 }
 

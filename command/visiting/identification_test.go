@@ -43,7 +43,7 @@ func identifiedOn(
 		before.detailsOf = func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 			some := map[uuid.UUID][]happening.Details{}
 			for _, id := range ids {
-				assert.Equal(t, asked[id], false, "the details of %s are read again", id)
+				assert.True(t, !asked[id], "the details of %s are read again", id)
 				if asked[id] = true; details[id] != nil {
 					some[id] = details[id]
 				}

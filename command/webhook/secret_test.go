@@ -82,9 +82,9 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 		"numbers": spelled[1 : len(spelled)-1], "tail": secret.Reveal()[40:],
 		"quoted": strings.Trim(strconv.Quote(string(key)), `"`),
 	} {
-		assert.Equal(t, strings.Contains(out.String(), leak), false, "the secret is shown as %s", name)
+		assert.True(t, !strings.Contains(out.String(), leak), "the secret is shown as %s", name)
 	}
-	assert.Equal(t, strings.Contains(out.String(), "whsec_…"), true, "nothing was printed at all")
+	assert.True(t, strings.Contains(out.String(), "whsec_…"), "nothing was printed at all")
 }
 
 // The example of the Standard Webhooks specification's reference libraries.
@@ -146,7 +146,7 @@ func TestEnvelopeBytes(t *testing.T) {
 		if diff := cmp.Diff("> "+test.want, string(got)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
-		assert.Equal(t, json.Valid(got[2:]), true, "%s: not JSON", test.name)
+		assert.True(t, json.Valid(got[2:]), "%s: not JSON", test.name)
 	}
 }
 

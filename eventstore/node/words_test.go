@@ -57,7 +57,7 @@ func TestFeaturesThatClientsLookFor(t *testing.T) {
 		"event_store.client.streams.streams/batchappend": "deadline_duration",
 	}
 	for _, method := range said.GetMethods() {
-		assert.Equal(t, strings.Contains(method.GetServiceName(), "persistent"), false, "offers %s", method)
+		assert.True(t, !strings.Contains(method.GetServiceName(), "persistent"), "offers %s", method)
 		name := method.GetServiceName() + "/" + method.GetMethodName()
 		if features, ok := want[name]; ok && features == strings.Join(method.GetFeatures(), " ") {
 			delete(want, name)

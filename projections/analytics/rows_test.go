@@ -324,7 +324,7 @@ func TestDeletedDestinationCounts(t *testing.T) {
 		want += `, "destination_name": "CRM", "destination_external_id": "crm", "organization_name": "Town hall", ` +
 			`"destination_deleted_at": "` + day + `T12:00:00+00:00"`
 		for _, part := range strings.Split(want, ", ") {
-			assert.Equal(t, strings.Contains(got, part), true, "%s: %s, want %s", view, got, part)
+			assert.True(t, strings.Contains(got, part), "%s: %s, want %s", view, got, part)
 		}
 	}
 }

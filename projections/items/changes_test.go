@@ -50,7 +50,7 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 		page := must.Get(f.Items(t.Context(), org, f.feed, in))(t)
 		for _, want := range []string{`"title":"` + title + `"`, `"description":"` + description + `"`,
 			`"source":{"type":"site","url":"` + from + `"}`} {
-			assert.Equal(t, strings.Contains(string(page.Items), want), true, "no %s in %s", want, page.Items)
+			assert.True(t, strings.Contains(string(page.Items), want), "no %s in %s", want, page.Items)
 		}
 	}
 	observe(post, happening.FromPost, "post", "a long description by the post")
@@ -154,7 +154,7 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 		`"organization": "` + org.String(),
 		`"rating": "positive"`, `"comment": "good"`, `"given_at": "2026-11-21T12:00:00`,
 	} {
-		assert.Equal(t, strings.Contains(rows, field), true, "feedback: %s, want %s", rows, field)
+		assert.True(t, strings.Contains(rows, field), "feedback: %s, want %s", rows, field)
 	}
 	f.onFeed(f.feed, feed.Deleted{At: now})
 	f.Project()

@@ -222,7 +222,7 @@ func TestRebuild_equalsLive(t *testing.T) {
 		f.ProjectInBatches(items.ReadModel, 1, 7, 20, 60)
 		live := f.everythingOf()
 		for _, table := range append([]string{"items.merged"}, tables...) {
-			assert.Equal(t, strings.Contains(live, "# "+table+"\n#"), false, "seed %d has nothing in %s", seed, table)
+			assert.True(t, !strings.Contains(live, "# "+table+"\n#"), "seed %d has nothing in %s", seed, table)
 		}
 		runner := f.runner(f.store())
 		f.project(runner)

@@ -68,7 +68,7 @@ func TestPick(t *testing.T) {
 			continue
 		}
 		for _, part := range append(c.says, "PATH: no postgres") {
-			assert.Equal(t, strings.Contains(err.Error(), part), true, "%s: the error does not say %q: %v", c.name, part, err)
+			assert.True(t, strings.Contains(err.Error(), part), "%s: the error does not say %q: %v", c.name, part, err)
 		}
 	}
 }

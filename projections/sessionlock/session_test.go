@@ -104,10 +104,10 @@ func TestLocks_sessionIsLost(t *testing.T) {
 	pool := pgtest.Pool(t)
 	locks := pgtest.Locks(t, pool)
 	first, second := acquire(t, locks, key), acquire(t, locks, other)
-	assert.Equal(t, first.Sure(time.Minute), true, "a lock that was just taken is not sure")
+	assert.True(t, first.Sure(time.Minute), "a lock that was just taken is not sure")
 	endSessions(t, pool)
 	lost(t, first, second)
-	assert.Equal(t, first.Sure(time.Minute), false, "a lost lock is sure")
+	assert.True(t, !first.Sure(time.Minute), "a lost lock is sure")
 	first.Release() // does nothing
 	acquire(t, locks, key)
 	acquire(t, locks, other)

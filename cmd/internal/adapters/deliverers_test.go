@@ -63,19 +63,19 @@ func TestDeliverers_noHandOver(t *testing.T) {
 			return d.Lease(small(destination)) != 0
 		}
 		d := announced(map[int32][2]int{1: {1000, 1}})
-		assert.Equal(t, takes(d), true, "nothing is handed over to one that has room")
+		assert.True(t, takes(d), "nothing is handed over to one that has room")
 		time.Sleep(silentFor + 1)
-		assert.Equal(t, takes(d), false, "handed over to one that says nothing")
+		assert.True(t, !takes(d), "handed over to one that says nothing")
 		d = announced(map[int32][2]int{1: {1000, 1}})
 		d.hear(announcement(1, sending.Capacity{}))
-		assert.Equal(t, takes(d), false, "handed over after a farewell")
+		assert.True(t, !takes(d), "handed over after a farewell")
 		d.hear(announcement(1, sending.Capacity{Fresh: 10, Refused: []uuid.UUID{uuid.New(), destination}}))
-		assert.Equal(t, takes(d), false, "handed over for a destination that was refused")
+		assert.True(t, !takes(d), "handed over for a destination that was refused")
 		time.Sleep(refusedFor + 1)
 		d.hear(announcement(1, sending.Capacity{Fresh: 10}))
 		d.hear("of another version")
 		d.hear("")
-		assert.Equal(t, takes(d), true, "a refusal is permanent")
+		assert.True(t, takes(d), "a refusal is permanent")
 	})
 }
 
@@ -92,7 +92,7 @@ func TestDeliverers_applied(t *testing.T) {
 			defer cancel()
 			return d.Applied(ctx, to)
 		}
-		assert.Equal(t, applied(at(5)), true, "deliverers that keep nothing are awaited")
+		assert.True(t, applied(at(5)), "deliverers that keep nothing are awaited")
 		d.hear(announcement(3, sending.Capacity{Applied: at(4)}))
 		assert.True(t, !applied(at(5)) && applied(at(4)),
 			"a change after what is applied is not awaited, or one before it is")
@@ -129,7 +129,7 @@ func TestDeliverers_turns(t *testing.T) {
 			begins = begins.Add(time.Second)
 		}
 		assert.Equal(t, len(had), 10, "of ten had a turn")
-		assert.Equal(t, announced(nil).Searches(7, begins), true, "it has no turn, although nothing was heard yet")
+		assert.True(t, announced(nil).Searches(7, begins), "it has no turn, although nothing was heard yet")
 	})
 }
 

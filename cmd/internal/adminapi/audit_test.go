@@ -63,7 +63,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		assert.True(t, e.Revision == int64(i) && e.Actor == by.Actor && *e.CorrelationID == by.RequestID &&
 			*e.CausationID == by.RequestID && *e.Organization == org && e.Reason == nil && e.Destination == id &&
 			!e.RecordedAt.Before(e.At.Add(-time.Second)), "entry %d: %+v", i, e)
-		assert.Equal(t, regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position), true, "entry %d: position %q", i, e.Position)
+		assert.True(t, regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position), "entry %d: position %q", i, e.Position)
 	}
 	want := []string{
 		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1",
@@ -73,7 +73,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 	assert.True(t, got.State.Status == "deleted" && got.State.Revision == 4 && got.Destination == id &&
 		got.Organization == org, "now: %+v", got)
 	for _, hidden := range []string{"hunter2", "whsec_", "sealed", "digest"} {
-		assert.Equal(t, strings.Contains(answer.body, hidden), false, "the answer shows %s", hidden)
+		assert.True(t, !strings.Contains(answer.body, hidden), "the answer shows %s", hidden)
 	}
 
 	var then adminapi.Audit

@@ -85,7 +85,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 	var declared []string
 	for _, d := range organization.Definitions() {
 		declared = append(declared, string(d.Limit))
-		assert.Equal(t, strings.Contains(string(docs), "`"+string(d.Limit)+"`"), true,
+		assert.True(t, strings.Contains(string(docs), "`"+string(d.Limit)+"`"),
 			"docs/operate/organizations.md lacks the limit %s", d.Limit)
 	}
 	slices.Sort(declared)
@@ -146,7 +146,7 @@ func TestConsoleLink(t *testing.T) {
 		`{"as":"ann","scopes":["read"]}`))
 	token, found := strings.CutPrefix(link.URL, "/console/enter?token=")
 	assert.True(t, found && len(token) >= 43 && time.Until(link.ExpiresAt) <= 15*time.Minute, "%+v", link)
-	assert.Equal(t, strings.Contains(s.Logged.String(), token), false, "the log has the token")
+	assert.True(t, !strings.Contains(s.Logged.String(), token), "the log has the token")
 	hash := sha256.Sum256([]byte(token))
 	visitor := must.Get(adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now()))(t)
 	assert.Equal(t, visitor.Person, "ann (by operator)", "the link is for")
@@ -184,7 +184,7 @@ func TestAnalystLogins(t *testing.T) {
 	for _, l := range list.Items {
 		found = found || l.Name == name
 	}
-	assert.Equal(t, found, true, "%s is not in %v", name, list.Items)
+	assert.True(t, found, "%s is not in %v", name, list.Items)
 	s.do(t, "DELETE", "/admin/analytics/logins/"+name, "").into(t, 200, nil)
 	s.do(t, "DELETE", "/admin/analytics/logins/"+name, "").refused(t, 404, "NOT_FOUND", "no analyst")
 }

@@ -86,10 +86,10 @@ func TestOperators(t *testing.T) {
 		"operators: %s", answer.body)
 	for _, shown := range []string{answer.body, s.Logged.String()} {
 		for _, token := range []string{ann.Token, bob.Token, second.Token} {
-			assert.Equal(t, strings.Contains(shown, token[12:]), false, "a token is shown again")
+			assert.True(t, !strings.Contains(shown, token[12:]), "a token is shown again")
 		}
 	}
-	assert.Equal(t, strings.Contains(s.Logged.String(), "actor=operator:ann"), true, "the log does not say who it was")
+	assert.True(t, strings.Contains(s.Logged.String(), "actor=operator:ann"), "the log does not say who it was")
 }
 
 // Actions that leave no other event leave one of their own.
@@ -257,7 +257,7 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 			if seen[name] = true; slices.Contains(public, name) {
 				return nil
 			}
-			assert.Equal(t, ok, true, "no role is listed for %s", name)
+			assert.True(t, ok, "no role is listed for %s", name)
 			for who, token := range tokens {
 				// With an invalid body the token is checked first, and nothing is done. Profiles take their time.
 				if allowed := slices.Contains(may, who); strings.Contains(route, "pprof/") && allowed {
@@ -270,9 +270,9 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 		})
 	must.OK(t, err)
 	for name := range decided {
-		assert.Equal(t, seen[name], true, "%s is no route any more", name)
+		assert.True(t, seen[name], "%s is no route any more", name)
 	}
-	assert.Equal(t, strings.Contains(s.Logged.String(), token), false, "the log shows the token")
+	assert.True(t, !strings.Contains(s.Logged.String(), token), "the log shows the token")
 }
 
 // An address that makes up tokens is refused after a while, except for the configured token and recently
@@ -293,7 +293,7 @@ func TestHostileTokensAreLimited(t *testing.T) {
 			break
 		}
 	}
-	assert.Equal(t, limited, true, "nothing limits tokens that are made up")
+	assert.True(t, limited, "nothing limits tokens that are made up")
 	s.do(t, "GET", "/admin/organizations", "").into(t, 200, new(any))
 	s.as(t, ann.Token, "GET", "/admin/organizations", "").into(t, 200, new(any))
 }
@@ -349,7 +349,7 @@ func TestAuditors(t *testing.T) {
 	assert.Slices(t, events, []string{"auditor.token-issued.v1", "auditor.token-revoked.v1"}, "events")
 	assert.True(t, !strings.Contains(s.Logged.String(), issued.Token) && !strings.Contains(answer.body, issued.Token[12:]),
 		"the token is shown again")
-	assert.Equal(t, strings.Contains(s.Logged.String(), "auditor="+issued.ID), true, "the log does not say who read")
+	assert.True(t, strings.Contains(s.Logged.String(), "auditor="+issued.ID), "the log does not say who read")
 	for later, want := range map[time.Duration]int{time.Hour / 2: 200, time.Hour: 401} { // it ends by itself
 		s.later.Store(int64(later))
 		assert.Equal(t, s.as(t, issued.Token, "GET", "/admin/projections", "").status, want, "after %s", later)

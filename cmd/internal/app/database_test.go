@@ -90,7 +90,7 @@ func TestWaitsForPostgres(t *testing.T) {
 	o := <-opening
 	must.True(t, o.err == nil, "%v", o.err)
 	o.app.Close()
-	assert.Equal(t, strings.Contains(log.String(), "hunter2"), false, "the log has the password")
+	assert.True(t, !strings.Contains(log.String(), "hunter2"), "the log has the password")
 }
 
 // TestMissingSettingsAreNamed: if no Postgres can be run, the first error names them.

@@ -179,7 +179,7 @@ func TestKeys_lost(t *testing.T) {
 	refused := p.refusedStart().Error()
 	for _, want := range []string{crm, "--accept-lost-keys", "1 client certificate, of organization " +
 		p.organization.String()} {
-		assert.Equal(t, strings.Contains(refused, want), true, "the start is refused with %s, want %s", refused, want)
+		assert.True(t, strings.Contains(refused, want), "the start is refused with %s, want %s", refused, want)
 	}
 	p.cfg.AcceptLostKeys = true
 	p.open()
@@ -188,8 +188,7 @@ func TestKeys_lost(t *testing.T) {
 		return status == http.StatusOK && strings.Contains(body, crm) &&
 			strings.Contains(body, "1 client certificate, of organization")
 	})
-	assert.Equal(t, strings.Contains(p.metrics(), "carillon_destinations_without_key 1"), true,
-		"the metric does not count it")
+	assert.True(t, strings.Contains(p.metrics(), "carillon_destinations_without_key 1"), "the metric does not count it")
 	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
 	assert.True(t, listed["total"] == float64(3) && p.secret("other") == other && p.secret("crm") == "unavailable",
 		"list = %v", listed)

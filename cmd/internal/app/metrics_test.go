@@ -92,7 +92,7 @@ func TestDeletedStreams(t *testing.T) {
 	}
 	p.publish()
 	p.await(arrived)
-	assert.Equal(t, strings.Contains(p.metrics(), "\ncarillon_eventstore_deleted_streams_total 1\n"), true,
+	assert.True(t, strings.Contains(p.metrics(), "\ncarillon_eventstore_deleted_streams_total 1\n"),
 		"the stream is not counted once")
 }
 

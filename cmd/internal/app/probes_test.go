@@ -52,8 +52,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		defer cancel()
 		ran := make(chan error, 1)
 		go func() { ran <- runner.Project(ctx, organizations.ReadModel) }()
-		assert.Equal(t, runner.Progress.Await(ctx, to, organizations.ReadModel.Name), true,
-			"the read model does not get there")
+		assert.True(t, runner.Progress.Await(ctx, to, organizations.ReadModel.Name), "the read model does not get there")
 		cancel()
 		if err := <-ran; err != nil {
 			t.Error(err)

@@ -197,7 +197,7 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	for _, want := range []string{
 		"carillon_locks_held_by_strangers 1", `carillon_consumer_running{consumer="auditors"} 0`,
 	} {
-		assert.Equal(t, strings.Contains(metrics, want), true, "metrics lack %q", want)
+		assert.True(t, strings.Contains(metrics, want), "metrics lack %q", want)
 	}
 }
 

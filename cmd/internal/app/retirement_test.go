@@ -187,7 +187,7 @@ func TestRetirement(t *testing.T) {
 		for _, id := range []string{deliveryOf(first, good), uuid.NewString()} {
 			for method, path := range map[string]string{http.MethodPost: id + "/replay", http.MethodGet: id} {
 				text := p.refused(method, "/events/deliveries/"+path, nil, http.StatusNotFound, "NOT_FOUND")
-				assert.Equal(t, strings.Contains(text, "deliveries are kept for"), true, "%s the answer is %q", when, text)
+				assert.True(t, strings.Contains(text, "deliveries are kept for"), "%s the answer is %q", when, text)
 			}
 		}
 	}

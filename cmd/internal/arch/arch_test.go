@@ -132,7 +132,7 @@ func TestFilesAndPackagesAreReadable(t *testing.T) {
 		}
 	}
 	for pkg, name := range packages {
-		assert.Equal(t, documented[pkg], true, "package %s (%s) does not say what it is for", pkg, name)
+		assert.True(t, documented[pkg], "package %s (%s) does not say what it is for", pkg, name)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestDecisionsHaveFourParts(t *testing.T) {
 		}
 		lines := strings.Count(text, "\n")
 		assert.True(t, lines <= maxLines, "%s has %d lines: a decision is one page of %d", name, lines, maxLines)
-		assert.Equal(t, strings.Contains(index, "("+filepath.Base(name)+")"), true, "%s is not in the index", name)
+		assert.True(t, strings.Contains(index, "("+filepath.Base(name)+")"), "%s is not in the index", name)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestMetricsThatAreShownAreThere(t *testing.T) {
 			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 				name = strings.TrimSuffix(name, suffix)
 			}
-			assert.Equal(t, known[name], true, "%s shows %s, which does not exist", page, name)
+			assert.True(t, known[name], "%s shows %s, which does not exist", page, name)
 		}
 	}
 }

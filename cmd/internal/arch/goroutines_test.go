@@ -46,7 +46,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		}
 	}
 	for except := range unguarded {
-		assert.Equal(t, used[except], true, "%s starts nothing without a guard", except)
+		assert.True(t, used[except], "%s starts nothing without a guard", except)
 	}
 }
 

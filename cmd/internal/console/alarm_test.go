@@ -29,7 +29,7 @@ func TestAlarm(t *testing.T) {
 	reader := w.signIn(t, w.scoped(t, "read"))
 	id := w.subscribed(t, "Hook", receiver(t, 500, "no"))
 	path := "/console/destinations/" + id.String()
-	assert.Equal(t, strings.Contains(b.get(t, path).expect(t, 200).body, "alarm"), false,
+	assert.True(t, !strings.Contains(b.get(t, path).expect(t, 200).body, "alarm"),
 		"something is wrong with a new destination")
 	for range 3 {
 		w.attempted(t, w.publish(t, "concert"), id, 500, "no")
@@ -44,7 +44,7 @@ func TestAlarm(t *testing.T) {
 	b.get(t, "/console/destinations?status=failing").expect(t, 200, pill)
 	b.get(t, path+"/recover").expect(t, 200, "1 waits for its retry, 3 failed in the last 7 days", "Send 4")
 	b.post(t, path+"/recover").leadsTo(t, path+"?done=recovering")
-	assert.Equal(t, strings.Contains(b.get(t, path+"/recover").expect(t, 200).body, "waits for its retry"), false,
+	assert.True(t, !strings.Contains(b.get(t, path+"/recover").expect(t, 200).body, "waits for its retry"),
 		"what is due waits for a retry")
 	assert.True(t, !strings.Contains(reader.get(t, path).expect(t, 200, "4 failures in a row").body, "Send what failed"),
 		"a reader is shown a button")
@@ -52,7 +52,7 @@ func TestAlarm(t *testing.T) {
 	w.attempted(t, w.publish(t, "flea market"), id, 500, "no")
 	w.attempted(t, w.publish(t, "opera"), id, 204, "")
 	p := b.get(t, path).expect(t, 200, pill, "1 waits for its retry, 1 failed", path+"/recover", "Send what failed")
-	assert.Equal(t, strings.Contains(p.body, " in a row since"), false, "the streak goes on")
+	assert.True(t, !strings.Contains(p.body, " in a row since"), "the streak goes on")
 	b.get(t, "/console/destinations").expect(t, 200, pill)
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
 	b.get(t, path+"/recover").expect(t, 200, "It is disabled", path+"/enable")
@@ -82,7 +82,7 @@ func TestAlarm(t *testing.T) {
 		WHERE p.id = $1`, last, command.MaxBackfillEvents-1))(t)
 	b.get(t, path).expect(t, 200, "At least 10,000 events since")
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
-	assert.Equal(t, strings.Contains(b.get(t, path).expect(t, 200).body, "missed since"), false,
+	assert.True(t, !strings.Contains(b.get(t, path).expect(t, 200).body, "missed since"),
 		"an enabled one still misses events")
 }
 
@@ -137,7 +137,7 @@ func TestRecover_overTheCap(t *testing.T) {
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String()
 	p := b.get(t, path+"/recover").expect(t, 200, "carillon destinations recover "+id.String()+" --until ")
-	assert.Equal(t, strings.Contains(p.body, "<button>Send"), false, "it can be sent at one time")
+	assert.True(t, !strings.Contains(p.body, "<button>Send"), "it can be sent at one time")
 }
 
 // TestActivity: one page has the changes of destinations, subscriptions and feeds of the own organization, deleted ones
@@ -192,7 +192,7 @@ func TestSignedCurl(t *testing.T) {
 	}
 	assert.True(t, s.lastDisclosure(t, works) != eventstore.Start, "it is not recorded")
 	writer := s.signIn(t, s.scoped(t, "read", "write"))
-	assert.Equal(t, strings.Contains(writer.get(t, path).expect(t, 200).body, "/curl\""), false,
+	assert.True(t, !strings.Contains(writer.get(t, path).expect(t, 200).body, "/curl\""),
 		"a button that would be refused is shown")
 	writer.post(t, path+"/curl").expect(t, 403, "lacks the scope secrets")
 	s.operator(t).post(t, "/console/organizations/"+s.org.String()+"/deliveries/"+s.names["delivered"]+"/curl").

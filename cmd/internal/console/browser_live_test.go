@@ -71,7 +71,7 @@ func TestLiveDeliveriesInBrowser(t *testing.T) {
 		b.pressButton(t, "There is news")
 		b.until(t, "it is shown, and the focus is on it", fresh+`?.contains(document.activeElement)`)
 		b.until(t, "the button is gone", `document.querySelector("[data-news]").hidden`)
-		assert.Equal(t, ask[bool](t, b, `document.documentElement.dataset.here === "yes"`), true, "the page was loaded again")
+		assert.True(t, ask[bool](t, b, `document.documentElement.dataset.here === "yes"`), "the page was loaded again")
 		b.quiet(t, name)
 	}
 }
@@ -239,7 +239,7 @@ func TestLiveDeliveryInBrowser(t *testing.T) {
 		`document.querySelector('[data-part="attempts"]').innerText.includes("503") &&
 			document.querySelector('[data-part="attempts"]').innerText.includes("out of order")`)
 	b.until(t, "and its way goes on", `document.querySelector('[data-part="way"]').innerText.includes("attempt 1")`)
-	assert.Equal(t, ask[bool](t, b, `document.documentElement.dataset.here === "yes"`), true, "the page was loaded again")
+	assert.True(t, ask[bool](t, b, `document.documentElement.dataset.here === "yes"`), "the page was loaded again")
 	b.accessible(t, "after an attempt")
 	b.quiet(t, "after an attempt")
 }

@@ -203,7 +203,7 @@ func TestLists_continueAfterPage(t *testing.T) {
 				case strings.Contains(link, "before="):
 					next = link
 				case ids.MatchString(link) && !strings.Contains(link, "/destinations/"):
-					assert.Equal(t, seen[link], false, "%s: %s is there twice", path, link)
+					assert.True(t, !seen[link], "%s: %s is there twice", path, link)
 					seen[link] = true
 				}
 			}

@@ -143,7 +143,7 @@ func (p page) wrong(t *testing.T) map[string]string {
 	for _, found := range wrongAt.FindAllStringSubmatch(p.body, -1) {
 		input, message := found[1], found[2]
 		all[input] = html.UnescapeString(message)
-		assert.Equal(t, ofTheAPI.MatchString(message), false, "%s is in words of the API: %s", input, message)
+		assert.True(t, !ofTheAPI.MatchString(message), "%s is in words of the API: %s", input, message)
 		for _, part := range []string{`<li><a href="#` + input + `">` + message, `id="` + input + `"`, input + `-wrong"`} {
 			if !strings.Contains(p.body, part) {
 				t.Errorf("%s: the page has no %s:\n%s", input, part, p.shown(""))

@@ -41,9 +41,9 @@ func TestDestinationLifecycle(t *testing.T) {
 		destination.NoticesExternalID)
 	of, _, _ := strings.Cut(noticed.location, "/start?")
 	list := b.get(t, "/console/destinations").expect(t, 200, `sent to <a href="`+of)
-	assert.Equal(t, strings.Contains(list.body, "new?notices"), false, "a second address for notices is offered")
+	assert.True(t, !strings.Contains(list.body, "new?notices"), "a second address for notices is offered")
 	for page, subscribe := range map[string]string{noticed.location: "Choose its events", of: "nothing is sent"} {
-		assert.Equal(t, strings.Contains(b.get(t, page).expect(t, 200, noticesForm[1:]...).body, subscribe), false,
+		assert.True(t, !strings.Contains(b.get(t, page).expect(t, 200, noticesForm[1:]...).body, subscribe),
 			"%s asks for a subscription", page)
 	}
 	for _, limit := range []string{"-1", "NaN"} {
@@ -68,7 +68,7 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.get(t, secret).expect(t, 200, "shown in full on the next page")
 	revealed := b.post(t, secret).expect(t, 200, "whsec_")
 	full := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{40,}`).FindString(html.UnescapeString(revealed.body))
-	assert.Equal(t, strings.Contains(html.UnescapeString(rotated.body), full), true,
+	assert.True(t, strings.Contains(html.UnescapeString(rotated.body), full),
 		"the answer to the rotation does not have the new secret")
 	if full == "" || strings.Contains(w.Logged.String(), full) || !strings.Contains(w.Logged.String(), "revealed=") {
 		t.Error("the secret is not shown, or the log has it, or does not have that it was asked for")
@@ -107,7 +107,7 @@ func TestTheme(t *testing.T) {
 	c := must.Get(console.New(deps))(t)
 	b := &browser{world: w, at: c.Beside(api)}
 	signIn := b.get(t, "/console/sign-in").expect(t, 200, "Bells & <b>more</b>", "/console/theme.css", "Carillon v1.2.3")
-	assert.Equal(t, strings.Contains(signIn.body, "<b>more"), false, "the name is not text")
+	assert.True(t, !strings.Contains(signIn.body, "<b>more"), "the name is not text")
 	b.get(t, "/console/theme.css").expect(t, 200, "--brand: #0b57a4", "light-dark(#0b57a4, #8bbdf5)")
 	if logo := b.get(t, "/console/logo").expect(t, 200, "<svg/>"); logo.header.Get("Content-Type") != "image/svg+xml" ||
 		!strings.Contains(logo.header.Get("Content-Security-Policy"), "default-src 'none'") {
@@ -159,7 +159,7 @@ func TestSearch(t *testing.T) {
 	}
 	b.get(t, find("a\x00b")).expect(t, 400)
 	for _, page := range []string{"/console/", "/console/deliveries", "/console" + works, "/console/missing"} {
-		assert.Equal(t, strings.Contains(b.get(t, page).body, `action="/console/search"`), true, "%s has no search", page)
+		assert.True(t, strings.Contains(b.get(t, page).body, `action="/console/search"`), "%s has no search", page)
 	}
 	b.submit(t, "/console"+works+"/subscriptions/new", url.Values{
 		"types": {"*"}, "scope": {"all"}, "externalId": {"named-sub"},

@@ -134,7 +134,7 @@ func TestSessionsOpenTheirOwnConsole(t *testing.T) {
 		}).post(t, "/console/sign-in", "key", token).expect(t, 401, "admin or auditor's token is not valid")
 	}
 	(&browser{world: w}).post(t, "/console/sign-in", "key", adminToken).expect(t, 401, "API key is not valid")
-	assert.Equal(t, strings.Contains(w.Logged.String(), adminToken), false, "the log has the admin token")
+	assert.True(t, !strings.Contains(w.Logged.String(), adminToken), "the log has the admin token")
 	(&browser{world: w, at: w.admin}).get(t, "/console/enter?token=x").leadsTo(t, "/console/sign-in")
 
 	operator.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
@@ -219,7 +219,7 @@ func TestOperatorsAddressIsNamed(t *testing.T) {
 	w.autoDisabled(t, id, "100 failures")
 	operator := w.operator(t)
 	shown := operator.get(t, "/console/").expect(t, 200, "<bdi>Operators</bdi>", "<td>the operators</td>")
-	assert.Equal(t, strings.Contains(shown.body, destination.Operators.String()), false,
+	assert.True(t, !strings.Contains(shown.body, destination.Operators.String()),
 		"it links to an organization that is not there")
 	operator.get(t, "/console/record").expect(t, 200, "<bdi>the operators</bdi>")
 	operator.get(t, "/console/record/"+id.String()).expect(t, 200, "of the operators, ")

@@ -65,7 +65,7 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	auditor.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
 	system := auditor.get(t, "/console/system").expect(t, 200, "Consumers", "feeds")
 	for _, hidden := range []string{"Settings", "CARILLON_", "Rebuild<", "/data"} {
-		assert.Equal(t, strings.Contains(system.body, hidden), false, "an auditor sees %q", hidden)
+		assert.True(t, !strings.Contains(system.body, hidden), "an auditor sees %q", hidden)
 	}
 
 	for path, p := range auditor.walk(t, "/console/record") {
@@ -90,8 +90,7 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	changes := "/console/record/changes"
 	auditor.get(t, changes).expect(t, 200, "created Of the library", "issued key")
 	deletion := auditor.get(t, changes+"?kind=destination&thing="+gone.String()).expect(t, 200, "deleted Given up")
-	assert.Equal(t, strings.Contains(deletion.body, "Of the library"), false,
-		"the changes of a destination show another one")
+	assert.True(t, !strings.Contains(deletion.body, "Of the library"), "the changes of a destination show another one")
 	auditor.get(t, changes+"?kind=organization&thing="+library.String()).expect(t, 200, "Of the library")
 	auditor.get(t, changes+"?thing=x").expect(t, 400, "must be chosen")
 	auditor.get(t, changes+"?actor=key:unknown0").expect(t, 200, "There is none like that")

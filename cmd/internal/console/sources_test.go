@@ -57,7 +57,7 @@ func (w *world) showsSources(t *testing.T) {
 	b.post(t, path+"/pause", "reason", "a\x00b").expect(t, 400, "NUL characters")
 	b.post(t, path+"/pause", "reason", "Its owner <b>objects</b>").leadsTo(t, path+"?done=paused")
 	paused := b.get(t, path).expect(t, 200, "Its owner <b>objects</b>", "by operator", "Resume", "never: it is paused")
-	assert.Equal(t, strings.Contains(paused.body, "<b>objects"), false, "a reason is not text")
+	assert.True(t, !strings.Contains(paused.body, "<b>objects"), "a reason is not text")
 	b.get(t, path+"/resume").expect(t, 200, "It is paused because: Its owner")
 	b.post(t, path+"/resume").leadsTo(t, path+"?done=resumed")
 	for _, missing := range []string{uuid.NewString(), "x"} {
@@ -178,7 +178,7 @@ func (w *world) attachesSources(t *testing.T) {
 	}
 	found := b.post(t, try, "where", site.URL+"/programme", "type", "site").
 		expect(t, 200, "1 event on 1 page", "Choir <b>")
-	assert.Equal(t, strings.Contains(found.body, "Choir <b>"), false, "an event's name is not text")
+	assert.True(t, !strings.Contains(found.body, "Choir <b>"), "an event's name is not text")
 	b.post(t, form, "where", site.URL+"/programme", "type", "site").leadsTo(t, feed+"?done=attached")
 
 	w.Commands.OrganizationSources = true

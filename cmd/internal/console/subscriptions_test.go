@@ -97,7 +97,7 @@ func TestNewDestination_withEvents(t *testing.T) {
 		}
 	}
 	w.later.Store(int64(16 * 60e9))
-	assert.Equal(t, strings.Contains(b.get(t, path+"/start").expect(t, 200).body, "data-copy"), false,
+	assert.True(t, !strings.Contains(b.get(t, path+"/start").expect(t, 200).body, "data-copy"),
 		"the secret is still there after a quarter of an hour")
 }
 
@@ -150,7 +150,7 @@ func TestSubscriptions(t *testing.T) {
 	b.get(t, path).expect(t, 200, off)
 	b.get(t, at+"/enable").expect(t, 200, "It is off because a pinned feed was deleted")
 	b.post(t, at+"/enable").leadsTo(t, path+"?done=subscription-on#subscriptions")
-	assert.Equal(t, strings.Contains(b.get(t, path).expect(t, 200).body, off), false, "the reason outlives the switch")
+	assert.True(t, !strings.Contains(b.get(t, path).expect(t, 200).body, off), "the reason outlives the switch")
 	elsewhere := w.destination(t, "Other", receiver(t, 204, "")).String()
 	b.get(t, strings.Replace(at, id.String(), elsewhere, 1)+"/edit").expect(t, 404, "Not found")
 	w.signIn(t, w.scoped(t, "read", "write")).get(t, at+"/edit").expect(t, 200) // it shows no secrets

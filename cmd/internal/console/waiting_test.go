@@ -98,7 +98,7 @@ func TestStanding(t *testing.T) {
 
 	// A lost key fails attempts until the values that it sealed are set again.
 	waits := "/console/deliveries/" + dispatch.DeliveryID(other, id).String()
-	assert.Equal(t, strings.Contains(b.get(t, waits).body, "read any more"), false, "all of it can be read")
+	assert.True(t, !strings.Contains(b.get(t, waits).body, "read any more"), "all of it can be read")
 	operator := w.operator(t)
 	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
@@ -164,7 +164,7 @@ func TestAttemptHeaders(t *testing.T) {
 	// Without the scope for secrets, the rest is visible.
 	p := w.operator(t).get(t, "/console/organizations/"+w.org.String()+"/deliveries/"+detail.ID.String()).expect(t, 200,
 		"webhook-timestamp: ")
-	assert.Equal(t, strings.Contains(p.body, "webhook-signature"), false, "operators see what secrets made")
+	assert.True(t, !strings.Contains(p.body, "webhook-signature"), "operators see what secrets made")
 }
 
 // TestDeliveryPageSize: whatever a receiver answers, however often, and whatever the payload, the page stays small.

@@ -111,7 +111,7 @@ func TestCertificates_endedStayShredded(t *testing.T) {
 			for _, id := range []uuid.UUID{first, third} {
 				assert.Is(t, assert.Err(p.Find(t.Context(), id)), sealing.ErrShredded, "Postgres has the key of %s", id)
 			}
-			assert.Equal(t, w.opensCertificate(p, ours), true, "the one that is shown does not open")
+			assert.True(t, w.opensCertificate(p, ours), "the one that is shown does not open")
 		})
 	}
 }
@@ -133,7 +133,7 @@ func TestCertificates_lost(t *testing.T) {
 			lost.String() {
 		t.Errorf("lost: %s", got)
 	}
-	assert.Equal(t, w.opensCertificate(p, stays), true, "that of another does not open")
+	assert.True(t, w.opensCertificate(p, stays), "that of another does not open")
 }
 
 // A loss is looked for while the server runs, of certificates too.

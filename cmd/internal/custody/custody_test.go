@@ -168,7 +168,7 @@ func TestUnwritableDirectoryCreatesNothing(t *testing.T) {
 		p.FailWrites(nil)
 		w.create(p)
 		must.OK(t, p.Compare(t.Context()))
-		assert.Equal(t, w.there(id), false, "it is not shredded now either")
+		assert.True(t, !w.there(id), "it is not shredded now either")
 	})
 }
 

@@ -275,7 +275,7 @@ func TestExamine(t *testing.T) {
 			c.plant(t, p)
 			seen := false
 			doctor.Examine(t.Context(), p, func(f doctor.Finding) {
-				assert.Equal(t, strings.Contains(f.Found+f.Remedy, "hunter2"), false, "a secret shows: %+v", f)
+				assert.True(t, !strings.Contains(f.Found+f.Remedy, "hunter2"), "a secret shows: %+v", f)
 				switch {
 				case f.Check == c.check:
 					seen = true

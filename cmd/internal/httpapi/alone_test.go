@@ -160,7 +160,7 @@ func (s *server) deletedPinnedFeed(t *testing.T) {
 		Active bool `json:"active"`
 	}
 	s.put(t, pinning, body).into(t, 201, &subscription)
-	assert.Equal(t, subscription.Active, true, "a new subscription is not active")
+	assert.True(t, subscription.Active, "a new subscription is not active")
 	s.delete(t, path).into(t, 200, nil)
 	if s.get(t, pinning).into(t, 200, &subscription); subscription.Active {
 		t.Error("the subscription is still active after the answer")
@@ -230,5 +230,5 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 			got.refused(t, http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "the request itself was fine")
 		}
 	}
-	assert.Equal(t, strings.Contains(s.Logged.String(), "level=WARN"), true, "the operator hears nothing of it")
+	assert.True(t, strings.Contains(s.Logged.String(), "level=WARN"), "the operator hears nothing of it")
 }

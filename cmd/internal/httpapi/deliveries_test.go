@@ -95,7 +95,7 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 			(a.FailureReason != nil) == want.failed && a.Trigger == "automatic" &&
 			(a.ResponseHeaders == "server: nginx\n") == want.failed, "attempt %d = %+v, want %+v", i+1, a, want)
 	}
-	assert.Equal(t, strings.Contains(s.logged(t), "<b>now"), false, "the log shows what an endpoint answered")
+	assert.True(t, !strings.Contains(s.logged(t), "<b>now"), "the log shows what an endpoint answered")
 }
 
 func TestDeliveriesAreListedAndFiltered(t *testing.T) {

@@ -221,7 +221,7 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 			s.do(t, in).refused(t, 404, "NOT_FOUND", "destination not found")
 		}
 	}
-	assert.Equal(t, sealed(), false, "its data key is still there")
+	assert.True(t, !sealed(), "its data key is still there")
 	assert.True(t, s.destination(t, "crm").ID != created.ID, "the deleted destination is back")
 	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
 		"destination.deleted.v1")

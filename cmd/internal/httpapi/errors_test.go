@@ -163,11 +163,11 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	s.post(t, "/feeds/events", `{"name":"kept","description":"hunter3"}`).into(t, 201, new(any))
 	log := s.logged(t)
 	for _, secret := range []string{s.key, s.key[12:], "ck_hunter2", "hunter3", "Cookie"} {
-		assert.Equal(t, strings.Contains(log, secret), false, "the log shows %q", secret)
+		assert.True(t, !strings.Contains(log, secret), "the log shows %q", secret)
 	}
 	for _, wanted := range []string{"path=/feeds/events", "status=201", "organization=" + s.org.String(),
 		"key=" + s.key[3:11], "request="} {
-		assert.Equal(t, strings.Contains(log, wanted), true, "the log lacks %q", wanted)
+		assert.True(t, strings.Contains(log, wanted), "the log lacks %q", wanted)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestEventTimeIsOneText(t *testing.T) {
 			"the row":     s.get(t, destinationsPath+"/crm/deliveries").body,
 			"the event":   s.get(t, "/events/events?until="+want).body,
 		} {
-			assert.Equal(t, strings.Contains(text, `"time":"`+want+`"`), true, "%s: %s, want the time %s", where, text, want)
+			assert.True(t, strings.Contains(text, `"time":"`+want+`"`), "%s: %s, want the time %s", where, text, want)
 		}
 		var done struct {
 			EventsScanned int `json:"eventsScanned"`
@@ -179,8 +179,7 @@ func TestEventsOfOneOrganization(t *testing.T) {
 		s.get(t, "/events/events?"+query).refused(t, 400, "INVALID_QUERY", message)
 	}
 	got := s.as(theirKey).get(t, "/events/deliveries?eventId="+own.String())
-	assert.Equal(t, strings.Contains(got.body, `"items":[]`), true,
-		"deliveries of another organization's event: %s", got.body)
+	assert.True(t, strings.Contains(got.body, `"items":[]`), "deliveries of another organization's event: %s", got.body)
 	s.destination(t, "crm")
 	for _, ref := range []string{"crm", "unknown"} {
 		path := "/events/deliveries?destination=" + ref

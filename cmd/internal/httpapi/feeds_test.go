@@ -231,12 +231,11 @@ func TestPatchFeedMerges(t *testing.T) {
 		want.UpdatedAt = got.UpdatedAt
 		shown := s.get(t, path)
 		shown.into(t, 200, &read)
-		assert.Equal(t, strings.Contains(shown.body, "enabledReason"), false,
-			"%s: read again, %s has a reason", tt.body, shown.body)
+		assert.True(t, !strings.Contains(shown.body, "enabledReason"), "%s: read again, %s has a reason", tt.body, shown.body)
 		if diff := cmp.Diff([]feedView{want, want}, []feedView{got, read}); diff != "" {
 			t.Errorf("%s: answered and read (-want +got):\n%s", tt.body, diff)
 		}
-		assert.Equal(t, strings.Contains(answer.body, `"enabledReason":null`), true,
+		assert.True(t, strings.Contains(answer.body, `"enabledReason":null`),
 			"%s: the answer %s does not say that there is no reason", tt.body, answer.body)
 		assert.Slices(t, s.EventTypes(t, "feed-"+made.ID)[len(before):], tt.events, "%s: recorded", tt.body)
 	}

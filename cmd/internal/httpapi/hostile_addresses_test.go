@@ -60,7 +60,7 @@ func TestHostileAddressesByScope(t *testing.T) {
 		t.Errorf("another one is %s, the one before was %s", got, masked)
 	}
 	assert.Equal(t, send("GET", "one", "", "", 200).Config.URL, moved, "the owner is shown")
-	assert.Equal(t, strings.Contains(s.logged(t), "topsecret"), false, "the log shows an address")
+	assert.True(t, !strings.Contains(s.logged(t), "topsecret"), "the log shows an address")
 }
 
 // TestHostileSealedValueInAnotherField moves the sealed headers of a destination, in Postgres, to its address and to

@@ -175,7 +175,7 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 	}
 	for where, text := range shown {
 		for _, secret := range []string{header, strings.TrimPrefix(streamAddress, "https://listen.invalid/"), signing[6:]} {
-			assert.Equal(t, strings.Contains(text, secret), false, "%s shows %s: %s", where, secret, text)
+			assert.True(t, !strings.Contains(text, secret), "%s shows %s: %s", where, secret, text)
 		}
 	}
 	logged := s.logged(t)

@@ -205,7 +205,7 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	later.Store(int64(61 * time.Minute)) // clocks go forward
 	valid(old, false)
 	valid(lastKey, true)
-	assert.Equal(t, strings.Contains(s.logged(t), lastKey[12:]), false, "the log shows the key")
+	assert.True(t, !strings.Contains(s.logged(t), lastKey[12:]), "the log shows the key")
 	if got := s.get(t, "/keys"); got.status != 200 || strings.Contains(got.body, `"id":"`+made) {
 		t.Errorf("a key that ended is listed: %s", got.body)
 	}

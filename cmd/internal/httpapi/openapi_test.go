@@ -82,7 +82,7 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 		}
 		policy := got.header.Get("Content-Security-Policy")
 		for _, part := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self';"} {
-			assert.Equal(t, strings.Contains(policy, part), true, "GET %s: the policy %q lacks %q", path, policy, part)
+			assert.True(t, strings.Contains(policy, part), "GET %s: the policy %q lacks %q", path, policy, part)
 		}
 		if strings.HasPrefix(got.header.Get("Content-Type"), "text/html") && strings.Contains(got.body, "<script>") {
 			t.Errorf("GET %s has an inline script, which its own policy blocks", path)
@@ -140,7 +140,7 @@ func TestOpenAPIWebhooks(t *testing.T) {
 	}
 	put := documented.Document(t).Paths.Value("/events/notices").Put.Description
 	for _, notice := range notices {
-		assert.Equal(t, strings.Contains(put, "`"+notice.Name+"`"), true, "PUT /events/notices does not name %s", notice.Name)
+		assert.True(t, strings.Contains(put, "`"+notice.Name+"`"), "PUT /events/notices does not name %s", notice.Name)
 	}
 	samples := map[string]string{
 		"news.item.added":          `{"id":"7","title":"A bridge opens"}`,

@@ -236,7 +236,7 @@ func TestUnsafeSettingsAreRefused(t *testing.T) {
 			err := storenode.Run(t.Context(), dir, c.settings, io.Discard, silent)
 			must.True(t, err != nil, "it ran")
 			for _, want := range c.names {
-				assert.Equal(t, strings.Contains(err.Error(), want), true, "error %q does not name %s", err, want)
+				assert.True(t, strings.Contains(err.Error(), want), "error %q does not name %s", err, want)
 			}
 			if _, err := os.Stat(dir); !os.IsNotExist(err) {
 				t.Errorf("it left data: %v", err)

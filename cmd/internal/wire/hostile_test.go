@@ -46,7 +46,7 @@ func TestHostileRequestsFillNoLog(t *testing.T) {
 			}
 			assert.Equal(t, strings.Count(lines.String(), "msg=request"), 101,
 				"%s … lines, want 50 of each second and the last one held back", path)
-			assert.Equal(t, strings.Contains(lines.String(), "leftOut=950"), true, "%s: omitted lines are not counted", path)
+			assert.True(t, strings.Contains(lines.String(), "leftOut=950"), "%s: omitted lines are not counted", path)
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestHostileAddressesClearNoLimit(t *testing.T) {
 			t.Fatalf("after %d others it is let off", i)
 		}
 	}
-	assert.Equal(t, limiter.Take(guesser, now), false, "it is let off")
+	assert.True(t, !limiter.Take(guesser, now), "it is let off")
 }
 
 // While the event store is away, refused requests are one line a minute, which says how many they were. Faults of ours
@@ -120,7 +120,7 @@ func TestTimesHaveSixDigits(t *testing.T) {
 		w := httptest.NewRecorder()
 		wire.Events.Handle(func(*http.Request) (wire.Reply, error) { return reply, nil }).
 			ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		assert.Equal(t, strings.Contains(w.Body.String(), want), true, "%s: %s", name, w.Body)
+		assert.True(t, strings.Contains(w.Body.String(), want), "%s: %s", name, w.Body)
 	}
 }
 

@@ -382,7 +382,7 @@ func FuzzCompare(f *testing.F) {
 		if bond == match.Beside && v.Same && v.Reason == match.ByMatch {
 			t.Error("two events that a source shows side by side are merged by similarity")
 		}
-		assert.Equal(t, match.Compare(a, a, match.Address).Same, true, "at one address nothing continues itself")
+		assert.True(t, match.Compare(a, a, match.Address).Same, "at one address nothing continues itself")
 		if self := match.Compare(a, a, match.Nothing); !self.Same && len(a.Marks()) > 1 &&
 			self.Reason != match.SharedEvidence {
 			t.Errorf("with itself it comes to %+v", self)

@@ -109,7 +109,7 @@ func TestDeletionCascade_destinationDeleted(t *testing.T) {
 	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
 	r.Then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
 	r.Because(reasonDestination)
-	assert.Equal(t, slices.Contains(held.shredded, hook), true, "its data key is still there")
+	assert.True(t, slices.Contains(held.shredded, hook), "its data key is still there")
 }
 
 func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
@@ -160,7 +160,7 @@ func TestDeletionCascade_deletedStreams(t *testing.T) {
 		}
 		processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
 		r.Then(c.want...)
-		assert.Equal(t, slices.Contains(held.shredded, hook), true,
+		assert.True(t, slices.Contains(held.shredded, hook),
 			"without %s the data key of the destination is still there", c.ended)
 	}
 }
@@ -189,7 +189,7 @@ func TestCertificateCascade_shredsEndedKey(t *testing.T) {
 	processtest.Given(r.Rule, clientcertificate.Aggregate, alice,
 		clientcertificate.Event(clientcertificate.Removed{ID: second.ID}))
 	r.Then()
-	assert.Equal(t, slices.Contains(held.shredded, second.ID), true, "after the removal, shredded: %v", held.shredded)
+	assert.True(t, slices.Contains(held.shredded, second.ID), "after the removal, shredded: %v", held.shredded)
 }
 
 // A deleted organization's certificate ends with it, also if a request in flight sets one afterwards; that of

@@ -100,7 +100,7 @@ func TestAppends_floodDelaysOnlyItself(t *testing.T) {
 		assert.True(t, h.has(first) && !h.has(second),
 			"one of an organization that has none on its way begins at once, the others wait for their turn")
 		h.end(first, nil)
-		assert.Equal(t, h.has(second), true, "it has none on its way again")
+		assert.True(t, h.has(second), "it has none on its way again")
 		for range 10 {
 			h.end(h.oldest(), nil)
 		}

@@ -220,7 +220,7 @@ func TestFollowerKnowsLimits(t *testing.T) {
 	f.Standing = func(context.Context) ([]uuid.UUID, map[uuid.UUID]float64, error) {
 		return nil, map[uuid.UUID]float64{revised: 5, deleted: 6, freed: 7}, nil
 	}
-	assert.Equal(t, f.Ready(), false, "ready before the limits are known")
+	assert.True(t, !f.Ready(), "ready before the limits are known")
 	f.readStanding(t.Context())
 	limits := func(wantRevised, wantDeleted, wantFreed float64) {
 		t.Helper()

@@ -225,7 +225,7 @@ func TestNoticesOfEarlierVersionGoOn(t *testing.T) {
 	for _, recorded := range r.Events(r.reactTwice(t), eventstore.Categories("dispatch")) {
 		scheduled = append(scheduled, recorded.StreamID())
 	}
-	assert.Equal(t, slices.Contains(scheduled, id), true, "deliveries of %v, want one of %s", scheduled, id)
+	assert.True(t, slices.Contains(scheduled, id), "deliveries of %v, want one of %s", scheduled, id)
 }
 
 const day = 24 * time.Hour

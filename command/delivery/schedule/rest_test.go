@@ -250,7 +250,7 @@ func TestRest_longReturnsWhatWaits(t *testing.T) {
 	s, returned := resting(waiting, inMemory-time.Second)
 	s.Rest(id(1, 1), epoch.Add(inMemory), epoch) // another request was refused, for longer
 	assert.True(t, s.Next(epoch) == nil && len(returned) == 0, "%d returned, or one began", len(returned))
-	assert.Equal(t, s.Offer(&schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch), true,
+	assert.True(t, s.Offer(&schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch),
 		"another destination of the organization rests, too")
 	if d := s.Next(epoch); d == nil || d.Destination != id(1, 2) {
 		t.Error("another destination of the organization does not begin")
@@ -272,7 +272,7 @@ func TestRest_ofOtherProcesses(t *testing.T) {
 	s.Resting(map[uuid.UUID]time.Duration{to: time.Minute}, now)
 	s.Offer(&schedule.Delivery{ID: id(0, 1), Destination: to}, now)
 	begins := func() bool { return s.Next(now) != nil }
-	assert.Equal(t, begins(), false, "a request began in a rest of another process")
+	assert.True(t, !begins(), "a request began in a rest of another process")
 	if s.Resting(nil, now); begins() {
 		t.Error("a rest ended that was begun just now: it may be on its way to the queue")
 	}

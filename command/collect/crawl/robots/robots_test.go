@@ -58,10 +58,10 @@ func TestAllowed(t *testing.T) {
 			t.Parallel()
 			rules := robots.Parse([]byte(tt.file))
 			for _, path := range tt.allowed {
-				assert.Equal(t, rules.Allowed(agent, path), true, "%q is refused", path)
+				assert.True(t, rules.Allowed(agent, path), "%q is refused", path)
 			}
 			for _, path := range tt.refused {
-				assert.Equal(t, rules.Allowed(agent, path), false, "%q is allowed", path)
+				assert.True(t, !rules.Allowed(agent, path), "%q is allowed", path)
 			}
 		})
 	}

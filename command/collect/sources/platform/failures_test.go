@@ -193,7 +193,7 @@ func TestFailures(t *testing.T) {
 			got := walk(t, collectors(o)[tt.platform], account(tt.platform), nil)
 			assert.True(t, errors.Is(got.err, tt.want) && strings.Contains(got.err.Error(), tt.says),
 				"%v\nwant %q (%v)", got.err, tt.says, tt.want)
-			assert.Equal(t, collect.Gone(got.err), false, "the account counts as gone, and all that it showed")
+			assert.True(t, !collect.Gone(got.err), "the account counts as gone, and all that it showed")
 			assert.True(t, len(got.observations) == 0, "observations: %+v", got.observations)
 		})
 	}

@@ -49,7 +49,7 @@ func TestCalendarOfAnyType(t *testing.T) {
 				t.Fatalf("got %s, %+v", got, result.Notes)
 			}
 			assert.Equal(t, result.Observations[0].Details.Description, "Café open", "description")
-			assert.Equal(t, s.collect(t, result.State).Unchanged, true, "the calendar is read again though it has not changed")
+			assert.True(t, s.collect(t, result.State).Unchanged, "the calendar is read again though it has not changed")
 			// Endless repetitions move with the months, even in an unchanged calendar.
 			s.now = s.now.AddDate(0, 3, 0)
 			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" ||

@@ -120,7 +120,7 @@ func TestNotModified(t *testing.T) {
 	second := s.collect(t, first.State)
 	assert.True(t, second.Unchanged && len(second.Observations) == 0 && second.Requests == 1, "second: %+v", second)
 	third := s.collect(t, second.State)
-	assert.Equal(t, third.Unchanged, true, "the state of an unmodified page is of no use")
+	assert.True(t, third.Unchanged, "the state of an unmodified page is of no use")
 
 	source, now, state := s.source, s.now, third.State
 	for name, change := range map[string]func(){

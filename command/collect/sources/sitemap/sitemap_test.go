@@ -157,7 +157,7 @@ func TestOtherSites(t *testing.T) {
 		t.Errorf("got %q, asked %q", found.Titles, found.Asked)
 	}
 	for _, path := range []string{"/away", "/inside", "/disk"} {
-		assert.Equal(t, found.Noted(collect.NoteLeftOut, path+" was left out: it redirects to another site"), true,
+		assert.True(t, found.Noted(collect.NoteLeftOut, path+" was left out: it redirects to another site"),
 			"nothing is said of %s: %v", path, found.Notes)
 	}
 	assert.True(t, found.Noted(collect.NoteLeftOut, "5 addresses of other sites") &&

@@ -204,7 +204,7 @@ func TestLogShorterThanAcknowledged(t *testing.T) {
 			if _, err := Open(Options{Dir: here}); !errors.As(err, &damage) || damage.Acknowledged <= damage.Last {
 				t.Fatalf("it opens: %v", err)
 			}
-			assert.Equal(t, sameFiles(before, filesOf(t, here)), true, "a refused opening has changed files")
+			assert.True(t, sameFiles(before, filesOf(t, here)), "a refused opening has changed files")
 			if length < 0 || length%4 == 0 {
 				repaired(t, here, events)
 			}
