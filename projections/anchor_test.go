@@ -176,9 +176,7 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 		stop := nodetest.Serve(t, dir, socket+"/"+name)
 		store := must.Get(esdb.OpenUnix(socket+"/"+name, slog.New(slog.DiscardHandler)))(t)
 		work(store)
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, store.Close())
 		stop()
 	}
 	at("1", dir, func(store *esdb.Store) {

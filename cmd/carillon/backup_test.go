@@ -199,9 +199,7 @@ func (j *installationJourney) concurrently() {
 	}
 	must.OK(j, err)
 	fails(j.T, 1, "another backup", args...)
-	if _, err := os.Stat(half); err != nil {
-		j.Error(err)
-	}
+	assert.OK(j, assert.Err(os.Stat(half)))
 	must.OK(j, other.Close())
 	var all sync.WaitGroup
 	codes := make([]int, 4)

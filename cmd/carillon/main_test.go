@@ -113,9 +113,7 @@ func serve(tb testing.TB, cfg config.Config) serving {
 	go func() { ran <- a.Run(ctx) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
-		if err := <-ran; err != nil {
-			tb.Errorf("server: %v", err)
-		}
+		assert.Is(tb, <-ran, nil, "server")
 		a.Close()
 	})
 	tb.Cleanup(stop)

@@ -104,9 +104,7 @@ func TestTimeFlag(t *testing.T) {
 		"1d12h": "2026-11-20T00:00:00.000000Z",
 		"1w1d":  "2026-11-13T12:00:00.000000Z",
 	} {
-		if err := given.Validate(); err != nil {
-			t.Errorf("%s: %v", given, err)
-		}
+		assert.Is(t, given.Validate(), nil, "%s", given)
 		assert.Equal(t, given.text(now, zone), want, "%s", given)
 	}
 	for _, wrong := range []string{"-1h", "xd", "1d-1h", "1d1w", "yesterday", "d"} {

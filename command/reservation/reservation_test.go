@@ -47,9 +47,7 @@ func TestConcurrentUpserts(t *testing.T) {
 	for range 40 {
 		group.Go(func() {
 			_, first, err := w.upsert(t.Context(), "crm", never)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.OK(t, err)
 			if first {
 				created.Add(1)
 			}
@@ -90,12 +88,8 @@ func TestRequestIsRetried(t *testing.T) {
 		if err := w.rename(ctx, id, name, death); !errors.Is(err, errKilled) {
 			t.Fatalf("error = %v, want errKilled", err)
 		}
-		if err := w.rename(ctx, id, name, never); err != nil {
-			t.Errorf("rename again after death %d: %v", i, err)
-		}
-		if _, err := w.create(ctx, old, never); err != nil {
-			t.Errorf("after death %d the old name is not free: %v", i, err)
-		}
+		assert.Is(t, w.rename(ctx, id, name, never), nil, "rename again after death %d", i)
+		assert.Is(t, assert.Err(w.create(ctx, old, never)), nil, "after death %d the old name is not free", i)
 		assert.Equal(t, w.owners(ctx, t)[name], id, "after death %d … has the name", i)
 	}
 	for i, death := range []mortal{at(1), before(2), at(2)} {
@@ -104,9 +98,7 @@ func TestRequestIsRetried(t *testing.T) {
 		if err := w.delete(ctx, id, death); !errors.Is(err, errKilled) {
 			t.Fatalf("error = %v, want errKilled", err)
 		}
-		if _, err := w.create(ctx, name, never); err != nil {
-			t.Errorf("after death %d the name of the deleted is not free: %v", i, err)
-		}
+		assert.Is(t, assert.Err(w.create(ctx, name, never)), nil, "after death %d the name of the deleted is not free", i)
 	}
 }
 

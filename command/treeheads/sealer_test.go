@@ -218,9 +218,7 @@ func TestSealAtOnce(t *testing.T) {
 			for range 15 {
 				burst(t, store, 1)
 				more, err := s.Seal(t.Context(), by)
-				if err != nil {
-					t.Error(err)
-				}
+				assert.OK(t, err)
 				mu.Lock()
 				heads = append(heads, more...)
 				mu.Unlock()

@@ -201,9 +201,7 @@ func TestValidateHeaders(t *testing.T) {
 	} {
 		err := ValidateHeaders(test.headers)
 		if test.want == "" {
-			if err != nil {
-				t.Errorf("%.60v: %v", test.headers, err)
-			}
+			assert.Is(t, err, nil, "%.60v", test.headers)
 			continue
 		}
 		assert.True(t, err != nil && err.Error() == test.want && errors.Is(err, ErrHeaders),

@@ -377,9 +377,7 @@ func onDisk(b *testing.B) (store *esdb.Store, stop func()) {
 	stopNode := nodetest.Serve(b, b.TempDir(), socket)
 	store = must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(b)
 	return store, func() {
-		if err := store.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.OK(b, store.Close())
 		stopNode()
 	}
 }

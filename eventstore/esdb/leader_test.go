@@ -185,9 +185,7 @@ func deposed(t *testing.T, c *cluster, url string) {
 	var writers sync.WaitGroup
 	for range 8 {
 		writers.Go(func() {
-			if err := add(t.Context(), store, uuid.New()); err != nil {
-				t.Error(err)
-			}
+			assert.OK(t, add(t.Context(), store, uuid.New()))
 		})
 	}
 	writers.Wait()

@@ -75,9 +75,7 @@ func refused(t *testing.T, secured *tls.Config, url, want string) {
 	go func() { served <- n.Serve(listener) }()
 	store := must.Get(esdb.OpenDialed(url, listener.dial, slog.New(slog.DiscardHandler)))(t)
 	defer func() {
-		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, errors.Join(store.Close(), n.Close(), <-served))
 	}()
 	for what, ask := range map[string]func() error{
 		"append": func() error { return add(t.Context(), store, uuid.New()) },

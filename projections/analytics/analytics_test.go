@@ -304,9 +304,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
 	for _, view := range views {
-		if err := as(t, pool, analytics.Role, "SELECT * FROM analytics."+view); err != nil {
-			t.Errorf("%s: %v", view, err)
-		}
+		assert.Is(t, as(t, pool, analytics.Role, "SELECT * FROM analytics."+view), nil, "%s", view)
 	}
 	var tables []string
 	for _, line := range rows(t, pool, `SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
@@ -363,9 +361,7 @@ func TestManyAtOnceAndAgain(t *testing.T) {
 	var starting sync.WaitGroup
 	for range 8 {
 		starting.Go(func() {
-			if err := analytics.Ensure(t.Context(), pool, log); err != nil {
-				t.Error(err)
-			}
+			assert.OK(t, analytics.Ensure(t.Context(), pool, log))
 		})
 	}
 	starting.Wait()

@@ -100,9 +100,7 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 		}
 	}
 	for _, view := range views {
-		if err := as(t, pool, analytics.Role, "SELECT FROM analytics."+view); err != nil {
-			t.Errorf("%s: %v", view, err)
-		}
+		assert.Is(t, as(t, pool, analytics.Role, "SELECT FROM analytics."+view), nil, "%s", view)
 	}
 	stop()
 	must.OK(t, <-ended)

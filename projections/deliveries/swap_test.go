@@ -87,16 +87,12 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 					return
 				}
 				defer func() { _ = writer.Rollback(context.WithoutCancel(t.Context())) }()
-				if _, err := writer.Exec(t.Context(), "LOCK TABLE deliveries.due IN ROW EXCLUSIVE MODE"); err != nil {
-					t.Error(err)
-				}
+				assert.OK(t, assert.Err(writer.Exec(t.Context(), "LOCK TABLE deliveries.due IN ROW EXCLUSIVE MODE")))
 				go func() { rebuilt <- n.runner.Rebuild(t.Context(), deliveries.ReadModel, nil) }()
 				n.eventually(`SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 					WHERE d.datname = current_database() AND NOT l.granted)`)
 				others("before it takes over", 1)
-				if err := writer.Rollback(t.Context()); err != nil {
-					t.Error(err)
-				}
+				assert.OK(t, writer.Rollback(t.Context()))
 				n.eventually("SELECT to_regnamespace('deliveries__old') IS NOT NULL")
 				others("after it took over", 2)
 			}}

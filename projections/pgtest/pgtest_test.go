@@ -110,9 +110,7 @@ func TestRunHasTheAddressOfTheOneBefore(t *testing.T) {
 	}
 	stop := func(run *pgtest.Run) {
 		t.Helper()
-		if err := run.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, run.Stop())
 	}
 	first := serve()
 	beside := serve()

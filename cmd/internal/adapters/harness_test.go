@@ -24,6 +24,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/feeds"
@@ -215,9 +216,7 @@ func run(t testing.TB, part func(context.Context) error) (stop func()) {
 	go func() { ended <- part(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, <-ended)
 	})
 	t.Cleanup(stop)
 	return stop

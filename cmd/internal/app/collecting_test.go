@@ -29,9 +29,7 @@ func (c *collecting) webhooks() map[string]int {
 				Title string `json:"title"`
 			} `json:"data"`
 		}
-		if err := json.Unmarshal(body, &envelope); err != nil {
-			c.Error(err)
-		}
+		assert.OK(c, json.Unmarshal(body, &envelope))
 		for _, times := range c.box.came[id] {
 			counts[strings.TrimSpace(envelope.Type+" "+envelope.Data.Title)] += times
 		}

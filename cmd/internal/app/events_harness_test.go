@@ -39,9 +39,7 @@ func (p *process) endpoint(answer answers) (url string, arrived <-chan received)
 			return // the probe
 		}
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			p.Errorf("receive: %v", err)
-		}
+		assert.Is(p, err, nil, "receive")
 		n := <-counting + 1
 		select {
 		case webhooks <- received{r.Header.Clone(), body}:

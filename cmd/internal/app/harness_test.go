@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/suite/children"
 	"carillon/command"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
@@ -150,9 +151,7 @@ func (p *process) open() {
 		}
 		done = true
 		cancel()
-		if err := <-ran; err != nil {
-			p.Errorf("run: %v", err)
-		}
+		assert.Is(p, <-ran, nil, "run")
 		a.Close()
 	}
 	p.Cleanup(p.close)

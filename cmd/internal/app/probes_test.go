@@ -54,9 +54,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		go func() { ran <- runner.Project(ctx, organizations.ReadModel) }()
 		assert.True(t, runner.Progress.Await(ctx, to, organizations.ReadModel.Name), "the read model does not get there")
 		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, <-ran)
 	}
 	lag := func() time.Duration {
 		t.Helper()
@@ -179,12 +177,8 @@ func TestHostileProbesAskOnce(t *testing.T) {
 						cancel() // who asks first may go away
 					}
 					defer cancel()
-					if err := ready(ctx)["eventStore"]; err != nil {
-						t.Errorf("it passes on the error of a caller that went away: %v", err)
-					}
-					if _, err := scrape.Gather(); err != nil {
-						t.Error(err)
-					}
+					assert.Is(t, ready(ctx)["eventStore"], nil, "it passes on the error of a caller that went away")
+					assert.OK(t, assert.Err(scrape.Gather()))
 				})
 			}
 			all.Wait()

@@ -134,9 +134,7 @@ func TestExpiringCertificatesAreReported(t *testing.T) {
 	registry.MustRegister(scraped(e.read))
 	days := func() (left []float64) {
 		families, err := registry.Gather()
-		if err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, err)
 		for _, family := range families {
 			for _, metric := range family.GetMetric() {
 				left = append(left, metric.GetGauge().GetValue())

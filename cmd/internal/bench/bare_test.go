@@ -98,9 +98,7 @@ func BenchmarkBare(b *testing.B) {
 				sending.Go(func() {
 					for d := range inserted {
 						url := fmt.Sprint(r.receiver.url, "/", worker%destinations)
-						if err := sender.send(b.Context(), d.id, url, d.body); err != nil {
-							b.Error(err)
-						}
+						assert.OK(b, sender.send(b.Context(), d.id, url, d.body))
 						sent <- d.id
 					}
 				})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // cost is the processor time that a process and its Postgres have had.
@@ -55,9 +57,7 @@ func (r *rig) profile(seconds int) (wait func()) {
 		if err == nil {
 			err = os.WriteFile(name+suffix, content, 0o600)
 		}
-		if err != nil {
-			r.Error(err)
-		}
+		assert.OK(r, err)
 	}
 	profiling.Go(func() { keep(fmt.Sprintf("profile?seconds=%d", seconds), ".pprof") })
 	profiling.Go(func() { keep(fmt.Sprintf("allocs?seconds=%d", seconds), ".allocs") })

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -85,9 +86,7 @@ func (r *rig) listing(prefix string) (p99 time.Duration) {
 		<-ticks.C
 		asking.Go(func() {
 			began := time.Now()
-			if err := r.call("GET", r.api+"/feeds/events", r.key, nil, nil); err != nil {
-				r.Error(err)
-			}
+			assert.OK(r, r.call("GET", r.api+"/feeds/events", r.key, nil, nil))
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, time.Since(began))

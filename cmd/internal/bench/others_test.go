@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/eventstore/storetest/assert"
 )
 
 // alone times steady events of the organization without others beside it, after some that open connections, and returns
@@ -54,9 +56,7 @@ func BenchmarkServedBurst(b *testing.B) {
 				var sending sync.WaitGroup
 				for _, body := range bodies {
 					sending.Go(func() {
-						if err := r.publish(asNDJSON, body); err != nil {
-							b.Error(err)
-						}
+						assert.OK(b, r.publish(asNDJSON, body))
 					})
 				}
 				sending.Wait()
@@ -128,9 +128,7 @@ func (r *rig) publishLarge(n int, organization uuid.UUID) {
 			for range (n + worker) / 4 {
 				large := fmt.Appendf(nil, `{"id":"%s","type":"news.item.added","source":"/bench","organizationId":"%s","data":%s}`,
 					uuid.New(), organization, data)
-				if err := r.publish(asJSON, bytes.NewReader(large)); err != nil {
-					r.Error(err)
-				}
+				assert.OK(r, r.publish(asJSON, bytes.NewReader(large)))
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/postgres"
@@ -207,9 +208,7 @@ const (
 func (r *rig) publishOne() {
 	id := uuid.New()
 	r.receiver.expect(id)
-	if err := r.publish(asJSON, bytes.NewReader(event(id, organization))); err != nil {
-		r.Error(err)
-	}
+	assert.OK(r, r.publish(asJSON, bytes.NewReader(event(id, organization))))
 }
 
 // steady publishes at a rate, open loop: a slow answer delays no later event.

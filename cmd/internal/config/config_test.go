@@ -193,9 +193,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	for range cap(results) { // as when several processes start at once
 		go func() {
 			c := config.Config{DataDir: dir}
-			if err := c.EnsureSecrets(); err != nil {
-				t.Error(err)
-			}
+			assert.OK(t, c.EnsureSecrets())
 			results <- c
 		}()
 	}
@@ -375,9 +373,7 @@ func TestHostileNetworkReachesNoDevelopmentServer(t *testing.T) {
 			if may != (err == nil) || !may && !named {
 				t.Errorf("--dev with --%s=%s: %v", flag, address, err)
 			}
-			if _, err := parse(t, "--"+flag+"="+address); err != nil {
-				t.Errorf("--%s=%s alone: %v", flag, address, err)
-			}
+			assert.Is(t, assert.Err(parse(t, "--"+flag+"="+address)), nil, "--%s=%s alone", flag, address)
 		}
 	}
 }

@@ -52,9 +52,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 	var once sync.Once
 	release := func() {
 		once.Do(func() {
-			if err := held.Rollback(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
+			assert.OK(t, held.Rollback(context.WithoutCancel(t.Context())))
 		})
 	}
 	defer release()

@@ -170,9 +170,7 @@ func TestOpenAPIWebhooks(t *testing.T) {
 			Data:     []byte(data),
 		}
 		body := must.Get(sent.AppendJSON(nil))(t)
-		if err := matches(schema, body); err != nil {
-			t.Errorf("%s: %s does not match: %v", name, body, err)
-		}
+		assert.Is(t, matches(schema, body), nil, "%s: %s does not match", name, body)
 		assert.True(t, matches(schema, bytes.Replace(body, []byte(name), []byte("another.type"), 1)) != nil,
 			"%s: the body of another type matches", name)
 	}

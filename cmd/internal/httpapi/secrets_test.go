@@ -211,9 +211,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 			return
 		}
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, err)
 		arrived <- arrival{r.Header.Clone(), body}
 		if status == http.StatusFound {
 			w.Header().Set("Location", "/elsewhere")

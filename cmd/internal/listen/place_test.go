@@ -92,9 +92,7 @@ func TestTakePlace_oneAtATime(t *testing.T) {
 	taken := make(chan *place)
 	take := func() {
 		p, err := l.takePlace(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, err)
 		taken <- p
 	}
 	go take()

@@ -63,9 +63,7 @@ func runIn(t *testing.T, dir string, s storenode.Settings) (url string, stop fun
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("run: %v", err)
-		}
+		assert.Is(t, <-ended, nil, "run")
 	})
 	t.Cleanup(stop)
 	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)

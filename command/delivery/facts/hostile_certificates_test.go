@@ -150,9 +150,7 @@ func (s *shop) eventually(what string, holds func() bool) {
 func (p *process) send(organization uuid.UUID) webhook.Result {
 	p.Helper()
 	via, err := p.facts.Connections(p.Context(), organization)
-	if err != nil {
-		p.Error(err)
-	}
+	assert.OK(p, err)
 	return p.sender.Send(p.Context(), webhook.Request{
 		URL:     p.receiver.URL,
 		Secrets: []webhook.Secret{p.secret},

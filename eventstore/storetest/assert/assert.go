@@ -10,6 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// OK expects no error.
+func OK(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Error(err)
+	}
+}
+
 // True expects that a condition holds. The format says what was found.
 func True(tb testing.TB, holds bool, format string, args ...any) {
 	tb.Helper()

@@ -57,9 +57,7 @@ func serve(t *testing.T, dir string) *running {
 		}
 		stopped = true
 		m.Close()
-		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, errors.Join(store.Close(), n.Close(), <-served))
 	}
 	t.Cleanup(r.stop)
 	return r

@@ -266,9 +266,7 @@ func TestPagesWaitForRoom(t *testing.T) {
 		var asking, left sync.WaitGroup
 		for i := range pages {
 			asking.Go(func() {
-				if err := get(t.Context(), i); err != nil {
-					t.Error(err)
-				}
+				assert.OK(t, get(t.Context(), i))
 			})
 			left.Go(func() {
 				assert.Is(t, get(leaving, pages+i), errGone, "who gave up")

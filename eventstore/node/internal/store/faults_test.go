@@ -223,9 +223,7 @@ func TestAbandonedAppendIsWithdrawnOrWhole(t *testing.T) {
 	t.Parallel()
 	s := openIn(t, vfs.NewMem())
 	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, s.Close())
 	}()
 	accepted := 0
 	for i := range 200 {
