@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -126,9 +125,7 @@ func TestAuditState_anyTime(t *testing.T) {
 				CreatedAt: day(3),
 			})},
 	} {
-		if diff := cmp.Diff(tt.want, query.AuditStateAt(history, tt.at)); diff != "" {
-			t.Errorf("state at %s (-want +got):\n%s", tt.at, diff)
-		}
+		assert.Alike(t, query.AuditStateAt(history, tt.at), tt.want, "state at %s", tt.at)
 	}
 	// A secret has no event at the end of its overlap: it ends by time alone.
 	state := query.AuditStateAt(history[:6], day(4))
@@ -322,9 +319,7 @@ func TestAuditEssentials(t *testing.T) {
 		at := from.Add(time.Duration(minutes) * time.Minute)
 		few, err := q.AuditEssentials(t.Context(), id, at)
 		assert.True(t, err == nil && len(few) <= 7, "%d entries, %v", len(few), err)
-		if diff := cmp.Diff(query.AuditStateAt(all, at), query.AuditStateAt(few, at)); diff != "" {
-			t.Errorf("after %d minutes (-want +got):\n%s", minutes, diff)
-		}
+		assert.Alike(t, query.AuditStateAt(few, at), query.AuditStateAt(all, at), "after %d minutes", minutes)
 	}
 }
 
@@ -379,9 +374,7 @@ func TestAuditSubscriptions_anyTime(t *testing.T) {
 	for i, want := range [][]query.AuditSubscription{{old}, {old, other}, {off, other}, {revised}, {on}} {
 		state := query.AuditState{Status: "enabled"}
 		must.OK(t, q.AddSubscriptions(t.Context(), id, &state, day(i)))
-		if diff := cmp.Diff(want, state.Subscriptions); diff != "" {
-			t.Errorf("day %d (-want +got):\n%s", i, diff)
-		}
+		assert.Alike(t, state.Subscriptions, want, "day %d", i)
 	}
 	gone := query.AuditState{Status: "deleted"}
 	err := q.AddSubscriptions(t.Context(), id, &gone, day(9))

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
@@ -197,9 +196,7 @@ func TestPinsAreDistinct(t *testing.T) {
 				At:           noon,
 			}).State(),
 	} {
-		if diff := cmp.Diff([]subscription.Pin{two, one}, decided.Settings.Feeds); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		assert.Alike(t, decided.Settings.Feeds, []subscription.Pin{two, one}, "%s", name)
 	}
 	assert.Equal(t, given.Size(), 3, "size")
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
@@ -391,9 +390,7 @@ func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 			for left, killed := 1, true; killed; left += step {
 				p := play(t, left, tt.steps)
 				killed = p.killed
-				if diff := cmp.Diff(want, p.outcome()); diff != "" {
-					t.Errorf("killed after %.1f appends (-in peace +killed):\n%s", float64(left)/2, diff)
-				}
+				assert.Alike(t, p.outcome(), want, "killed after %.1f appends", float64(left)/2)
 			}
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
@@ -150,9 +149,7 @@ func (w *world) sameStream(stream string) int {
 	want, wantErr := read(w.source)
 	got, gotErr := read(w.target)
 	assert.True(w, errors.Is(gotErr, wantErr), "%s: error %v, want %v", stream, gotErr, wantErr)
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.Errorf("%s (-source +target):\n%s", stream, diff)
-	}
+	assert.Alike(w, got, want, "%s", stream)
 	return len(got)
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -195,9 +194,7 @@ func TestRecordByThing(t *testing.T) {
 		"another's":   {query.EntryFilter{Organization: next}, []string{"feed.registered.v1", "feed.shared.v1"}},
 		"time":        {query.EntryFilter{Since: noon.Add(time.Second)}, nil},
 	} {
-		if diff := cmp.Diff(tt.want, types(tt.filter)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		assert.Alike(t, types(tt.filter), tt.want, "%s", name)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
@@ -115,9 +114,7 @@ func TestRetired(t *testing.T) {
 	assert.Equal(t, h.count("SELECT sum(total) FROM deliveries.tallies"), 2, "deliveries are tallied, 2 are there")
 	for _, size := range []int{1, 3, 1000} { // a rebuild from a log that still has everything
 		h.ProjectInBatches(deliveries.ReadModel, size)
-		if diff := cmp.Diff(want, h.Dump(all...)); diff != "" {
-			t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
-		}
+		assert.Alike(t, h.Dump(all...), want, "in batches of %d", size)
 	}
 	for name, gone := range map[string][]string{ // in the order of their removal
 		"dispatches": {"dispatch-" + event(1).String(), "dispatch-" + event(2).String()},
@@ -141,9 +138,7 @@ func TestRetired(t *testing.T) {
 				}
 			}
 			scavenged.ProjectInBatches(deliveries.ReadModel, size)
-			if diff := cmp.Diff(unplaced(want), unplaced(scavenged.Dump(all...))); diff != "" {
-				t.Errorf("without %s, in batches of %d (-want +got):\n%s", name, size, diff)
-			}
+			assert.Alike(t, unplaced(scavenged.Dump(all...)), unplaced(want), "without %s, in batches of %d", name, size)
 		}
 	}
 }
@@ -188,9 +183,7 @@ func TestRetired_destinationDeleted(t *testing.T) {
 		happens(h)
 		for _, size := range []int{1, 3, 1000} {
 			h.ProjectInBatches(deliveries.ReadModel, size)
-			if diff := cmp.Diff(want, h.analysis()); diff != "" {
-				t.Errorf("%s, in batches of %d (-want +got):\n%s", name, size, diff)
-			}
+			assert.Alike(t, h.analysis(), want, "%s, in batches of %d", name, size)
 			assert.Equal(t, h.count("SELECT count(*) FROM deliveries.deliveries"), 0,
 				"%s, in batches of %d … deliveries are shown", name, size)
 		}

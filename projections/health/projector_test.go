@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/health"
 	"carillon/projections/projecttest"
@@ -132,9 +132,7 @@ func TestHealth(t *testing.T) {
 			}
 			for _, size := range []int{1, 2, 500} {
 				log.ProjectInBatches(health.ReadModel, size)
-				if diff := cmp.Diff(test.want, read(t, log.Database, alpha)); diff != "" {
-					t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
-				}
+				assert.Alike(t, read(t, log.Database, alpha), test.want, "in batches of %d", size)
 			}
 		})
 	}

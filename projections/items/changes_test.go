@@ -243,9 +243,7 @@ func TestRetired(t *testing.T) {
 	whole := f.Dump(retiredTables...)
 	for _, sizes := range [][]int{{1}, {2, 5, 3}} {
 		f.ProjectInBatches(items.ReadModel, sizes...)
-		if diff := cmp.Diff(whole, f.Dump(retiredTables...)); diff != "" {
-			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
-		}
+		assert.Alike(t, f.Dump(retiredTables...), whole, "in batches of %v", sizes)
 	}
 	assert.Same(t, projecttest.Placeless(retiring(t, true).Dump(retiredTables...)), projecttest.Placeless(whole))
 }

@@ -176,9 +176,7 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 	whole := f.Dump(tables...)
 	for _, sizes := range [][]int{{1}, {1000}} {
 		f.ProjectInBatches(items.ReadModel, sizes...)
-		if diff := cmp.Diff(whole, f.Dump(tables...)); diff != "" {
-			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
-		}
+		assert.Alike(t, f.Dump(tables...), whole, "in batches of %v", sizes)
 	}
 }
 

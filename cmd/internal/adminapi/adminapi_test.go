@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
@@ -343,9 +342,7 @@ func TestHappening_originsOfFields(t *testing.T) {
 		},
 	}
 	for name, field := range want {
-		if diff := cmp.Diff(field, got[name]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		assert.Alike(t, got[name], field, "%s", name)
 	}
 	assert.True(t, len(whole.Sources) == 2 && whole.StaleSince == nil && whole.Sources[0].URL != "",
 		"sources: %+v, stale since %v", whole.Sources, whole.StaleSince)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminclient"
@@ -140,9 +139,7 @@ func TestHappeningsRetirement(t *testing.T) {
 	assert.True(t, total == (retire.Totals{Happenings: 2}), "totals of the process: %+v", total)
 	check := func(when string) {
 		t.Helper()
-		if diff := cmp.Diff(before, c.counted()); diff != "" {
-			t.Errorf("%s the counts differ (-before +after):\n%s", when, diff)
-		}
+		assert.Alike(t, c.counted(), before, "%s the counts differ", when)
 		c.shows(c.feed, 1)
 		unknown := "/feeds/events/" + c.feed + "/items/" + uuid.NewString()
 		for method, rest := range map[string]string{http.MethodGet: "", http.MethodPost: "/feedback"} {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/retirement"
 	"carillon/command/retire"
 	"carillon/eventstore"
@@ -73,8 +71,6 @@ func TestRetirement_killed(t *testing.T) {
 		before = p.analysis()
 		p.retiredDespite(i, step, "delivery")
 		p.rebuilt()
-		if diff := cmp.Diff(before, p.analysis()); diff != "" {
-			t.Errorf("killed at step %d, analysts see another past (-before +after):\n%s", i, diff)
-		}
+		assert.Alike(t, p.analysis(), before, "killed at step %d, analysts see another past", i)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
@@ -177,9 +176,7 @@ func TestRetirement(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		if diff := cmp.Diff(before, p.analysis()); diff != "" {
-			t.Errorf("analysts see another past %s (-before +after):\n%s", when, diff)
-		}
+		assert.Alike(t, p.analysis(), before, "analysts see another past %s", when)
 		for _, name := range []string{"good", "failing"} {
 			assert.Equal(t, p.total(destinations+name+"/deliveries"), 0, "deliveries to %s are listed %s", name, when)
 		}

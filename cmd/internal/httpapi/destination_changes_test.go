@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/suite"
@@ -170,12 +169,8 @@ func TestPatchMerges(t *testing.T) {
 		before := s.EventTypes(t, stream)
 		got := into[destinationView](t, 200, s.patch(t, destinationsPath+"/"+created.ID, step.body))
 		step.change(&want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("PATCH %s (-want +got):\n%s", step.body, diff)
-		}
-		if diff := cmp.Diff(got, s.read(t, created.ID)); diff != "" {
-			t.Errorf("PATCH %s: the answer and a later read differ:\n%s", step.body, diff)
-		}
+		assert.Alike(t, got, want, "PATCH %s", step.body)
+		assert.Alike(t, s.read(t, created.ID), got, "PATCH %s: the answer and a later read differ", step.body)
 		assert.Slices(t, s.EventTypes(t, stream)[len(before):], step.events, "PATCH %s wrote", step.body)
 	}
 	s.get(t, destinationsPath+"/crm").refused(t, 404, "NOT_FOUND", "destination not found")

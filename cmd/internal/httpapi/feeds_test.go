@@ -232,9 +232,7 @@ func TestPatchFeedMerges(t *testing.T) {
 		shown := s.get(t, path)
 		shown.into(t, 200, &read)
 		assert.True(t, !strings.Contains(shown.body, "enabledReason"), "%s: read again, %s has a reason", tt.body, shown.body)
-		if diff := cmp.Diff([]feedView{want, want}, []feedView{got, read}); diff != "" {
-			t.Errorf("%s: answered and read (-want +got):\n%s", tt.body, diff)
-		}
+		assert.Alike(t, []feedView{got, read}, []feedView{want, want}, "%s: answered and read", tt.body)
 		assert.True(t, strings.Contains(answer.body, `"enabledReason":null`),
 			"%s: the answer %s does not say that there is no reason", tt.body, answer.body)
 		assert.Slices(t, s.EventTypes(t, "feed-"+made.ID)[len(before):], tt.events, "%s: recorded", tt.body)

@@ -191,9 +191,7 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 		for i := range items {
 			items[i] = legacy(items[i].(map[string]any))
 		}
-		if diff := cmp.Diff(current, old); diff != "" {
-			t.Errorf("%s (-expected of the current +legacy):\n%s", query, diff)
-		}
+		assert.Alike(t, old, current, "%s", query)
 	}
 	plain, more := s.get(t, "/v0"+path+"/items?since="+week),
 		s.get(t, "/v0"+path+"/items?include=source&include=owner&since="+week)

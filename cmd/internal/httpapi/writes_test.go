@@ -81,9 +81,7 @@ func (s *server) writesWhileStill(t *testing.T) {
 		var members map[string]any
 		must.OK(t, json.Unmarshal([]byte(w.want), &members))
 		for field, want := range members {
-			if diff := cmp.Diff(want, got[field]); diff != "" {
-				t.Errorf("%s %s: %s (-want +got):\n%s", w.method, w.path, field, diff)
-			}
+			assert.Alike(t, got[field], want, "%s %s: %s", w.method, w.path, field)
 		}
 		collection := destinationsPath
 		switch {
@@ -163,9 +161,7 @@ func TestSettingsReachEveryAnswer(t *testing.T) {
 		}
 		shows := func(what string, answer map[string]any) {
 			t.Helper()
-			if diff := cmp.Diff(given, place(answer)[d.Name]); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", d.Name, what, diff)
-			}
+			assert.Alike(t, place(answer)[d.Name], given, "%s, %s", d.Name, what)
 		}
 		plain := map[string]any{"name": "CRM", "config": map[string]any{"url": receiverURL(t, 204)}}
 		whole := map[string]any{"name": "CRM", "config": map[string]any{"url": receiverURL(t, 204)}}

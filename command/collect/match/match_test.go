@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/happening"
 	"carillon/command/collect/match"
 	"carillon/eventstore/storetest/assert"
@@ -229,9 +227,7 @@ func TestMarksSayWhichPlaceItIs(t *testing.T) {
 		for _, mark := range read(t, line).Marks() {
 			got = append(got, mark.Of)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", line, diff)
-		}
+		assert.Alike(t, got, want, "%s", line)
 	}
 }
 

@@ -60,3 +60,11 @@ func Same(tb testing.TB, got, want any, options ...cmp.Option) {
 		tb.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Alike is Same for values that the format names.
+func Alike(tb testing.TB, got, want any, format string, args ...any) {
+	tb.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		tb.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
+	}
+}

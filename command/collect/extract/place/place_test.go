@@ -5,8 +5,6 @@ import (
 	"time"
 	_ "time/tzdata"
 
-	"github.com/google/go-cmp/cmp"
-
 	"carillon/aggregates/happening"
 	"carillon/command/collect/extract/place"
 	"carillon/eventstore/storetest/assert"
@@ -92,9 +90,7 @@ func TestParseAddress(t *testing.T) {
 		"The Owl, 5th floor": {Street: "The Owl, 5th floor"},
 	}
 	for text, want := range tests {
-		if diff := cmp.Diff(want, place.ParseAddress(text)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", text, diff)
-		}
+		assert.Alike(t, place.ParseAddress(text), want, "%q", text)
 	}
 }
 
@@ -195,9 +191,7 @@ func TestGeoLocations(t *testing.T) {
 		for _, g := range place.GeoLocations(tt.venue, tt.address, tt.geo) {
 			got = append(got, seen{g.Description, g.RelationType, g.Score})
 		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%q %+v (-want +got):\n%s", tt.venue, tt.address, diff)
-		}
+		assert.Alike(t, got, tt.want, "%q %+v", tt.venue, tt.address)
 	}
 }
 
