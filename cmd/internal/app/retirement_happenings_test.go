@@ -123,9 +123,7 @@ func TestHappeningsRetirement(t *testing.T) {
 	c.call(http.MethodPost, path+"/feedback", map[string]any{"rating": "positive"}, http.StatusOK)
 	must.Get(c.operator().Seal(t.Context()))(t)
 	published, before := c.streams("publication"), c.counted()
-	if n, err := c.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
-		t.Fatalf("%d young happenings retired, %v", n, err)
-	}
+	must.Equal(t, must.Get(c.app.RetireAt(t.Context(), time.Now(), nil))(t), 0, "young happenings are retired")
 	var retirer *retire.Retirer
 	n, err := c.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) {
 		retirer = r
@@ -197,7 +195,5 @@ func TestHappeningsRetirement(t *testing.T) {
 	// Nor does it come back when the page is read once more.
 	c.collect(source)
 	c.shows(c.feed, 2)
-	if n, err := c.app.RetireAt(t.Context(), later(), nil); n != 0 || err != nil {
-		t.Errorf("%d happenings retired again, %v", n, err)
-	}
+	assert.Equal(t, must.Get(c.app.RetireAt(t.Context(), later(), nil))(t), 0, "happenings are retired again")
 }

@@ -145,16 +145,13 @@ func TestRetirement(t *testing.T) {
 	other.settled(deliveryOf(other.publish(), others), "succeeded")
 	must.Get(p.operator().Seal(p.Context()))(t)
 	before := p.analysis()
-	if n, err := p.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
-		t.Fatalf("%d young events retired, %v", n, err)
-	}
+	must.Equal(t, must.Get(p.app.RetireAt(t.Context(), time.Now(), nil))(t), 0, "young events are retired")
 	// Nothing is retired that the dispatcher has yet to take on: it would never be delivered.
 	nothingDispatched := func(r *retire.Retirer) {
 		r.Dispatched = func(context.Context) eventstore.Position { return eventstore.Start }
 	}
-	if n, err := p.app.RetireAt(t.Context(), later(), nothingDispatched); n != 0 || err != nil {
-		t.Fatalf("%d events retired that were not dispatched, %v", n, err)
-	}
+	undispatched := must.Get(p.app.RetireAt(t.Context(), later(), nothingDispatched))(t)
+	must.Equal(t, undispatched, 0, "events are retired that were not dispatched")
 	// Nothing is retired by a clock that Postgres' contradicts, or if it is much of the log at once.
 	ahead := p.app.GateBy(later)
 	if n, err := p.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) { r.Pass = ahead.Pass }); n != 0 ||
@@ -171,9 +168,7 @@ func TestRetirement(t *testing.T) {
 	waits := strings.Join(retirer.Warnings(), "\n")
 	must.True(t, n == 0 && err == nil && strings.Contains(waits, "3 of 3 are due"),
 		"%d events retired of a large share, %v: %q", n, err, waits)
-	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 3 || err != nil {
-		t.Fatalf("%d events retired, %v", n, err)
-	}
+	must.Equal(t, must.Get(p.app.RetireAt(t.Context(), later(), nil))(t), 3, "events are retired")
 	check := func(when string) {
 		t.Helper()
 		assert.Alike(t, p.analysis(), before, "analysts see another past %s", when)
@@ -197,9 +192,7 @@ func TestRetirement(t *testing.T) {
 	}
 	p.rebuilt()
 	check("after a rebuild")
-	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 0 || err != nil {
-		t.Errorf("%d events retired again, %v", n, err)
-	}
+	assert.Equal(t, must.Get(p.app.RetireAt(t.Context(), later(), nil))(t), 0, "events are retired again")
 	p.restart()
 	check("after a restart")
 	// The id of a retired event is taken.
