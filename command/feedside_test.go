@@ -67,9 +67,7 @@ func (f *feedSide) organization(name string) command.Caller {
 func (f *feedSide) feed() command.Result[feed.State] {
 	f.t.Helper()
 	concerts, err := f.CreateFeed(f.t.Context(), f.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, err)
 	return concerts
 }
 

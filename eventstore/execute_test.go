@@ -91,10 +91,8 @@ func TestExecute_onlyKnownFailsOnOtherState(t *testing.T) {
 	assert.Equal(t, must.Get(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on))(t).State, 2,
 		"on the state that")
 	on.CommandID = uuid.New()
-	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); !errors.Is(err,
-		eventstore.ErrWrongRevision) {
-		t.Errorf("on a state that was: %v, want a wrong revision", err)
-	}
+	_, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on)
+	assert.True(t, errors.Is(err, eventstore.ErrWrongRevision), "on a state that was: %v, want a wrong revision", err)
 	on.Known = nil
 	assert.True(t, assert.Err(counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on)) != nil,
 		"a command for one state only was accepted without that state")

@@ -53,9 +53,7 @@ func (w *world) status(what string, wanted func(projections.Status) bool) projec
 	w.Helper()
 	for {
 		statuses, err := projections.Statuses(w.ctx, w.pool)
-		if err != nil {
-			w.Fatalf("%s: %v", what, err)
-		}
+		must.True(w, err == nil, "%s: %v", what, err)
 		for _, s := range statuses {
 			if s.Name == tally.Name && wanted(s) {
 				return s

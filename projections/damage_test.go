@@ -226,9 +226,7 @@ func TestVerifyNamesRowsThatDiffer(t *testing.T) {
 	}
 	status := func() *projections.Verification {
 		statuses, err := projections.Statuses(w.ctx, w.pool)
-		if err != nil || len(statuses) != 1 {
-			t.Fatal(statuses, err)
-		}
+		must.True(t, err == nil && len(statuses) == 1, "%v %v", statuses, err)
 		return statuses[0].Verified
 	}
 	if stored := status(); stored == nil || stored.Differing != 3 || stored.At.IsZero() ||

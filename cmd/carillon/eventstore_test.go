@@ -51,9 +51,7 @@ func standalone(t *testing.T, dir string) (url string, stop func()) {
 	}
 	t.Cleanup(stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("it does not say how to connect: %v, %s", err, stderr.String())
-	}
+	must.True(t, err == nil, "it does not say how to connect: %v, %s", err, stderr.String())
 	return strings.TrimSpace(line), stop
 }
 
@@ -175,9 +173,7 @@ func TestRepairOfADamagedLog(t *testing.T) {
 	copyFiles(t, running, damaged) // what kill -9 leaves
 	stop()
 	logs, err := filepath.Glob(filepath.Join(damaged, "*.log"))
-	if err != nil || len(logs) == 0 {
-		t.Fatal(logs, err)
-	}
+	must.True(t, err == nil && len(logs) != 0, "%v %v", logs, err)
 	content := must.Get(os.ReadFile(logs[len(logs)-1]))(t)
 	content[len(content)/4] ^= 1
 	must.OK(t, os.WriteFile(logs[len(logs)-1], content, 0o600))

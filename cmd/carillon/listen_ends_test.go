@@ -117,9 +117,7 @@ func TestListenCleansUp(t *testing.T) {
 		c.Env = append(os.Environ(), actAsCarillon+"=1")
 		out, err := c.StdoutPipe()
 		notes, failed := c.StderrPipe()
-		if err != nil || failed != nil {
-			t.Fatal(err, failed)
-		}
+		must.True(t, err == nil && failed == nil, "%v %v", err, failed)
 		must.OK(t, c.Start())
 		readUntil(notes, "Ctrl-C")
 		go func() { _, _ = io.Copy(io.Discard, notes) }()

@@ -172,9 +172,7 @@ func (w workplace) command(script string) *exec.Cmd {
 func (w workplace) run(script string) string {
 	w.Helper()
 	out, err := w.command(script).CombinedOutput()
-	if err != nil {
-		w.Fatalf("%s: %v\n%s", script, err, out)
-	}
+	must.True(w, err == nil, "%s: %v\n%s", script, err, out)
 	return string(out)
 }
 

@@ -80,9 +80,7 @@ func TestSourceTry(t *testing.T) {
 	want := `{"nextOccurrence":{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"},` +
 		`"occurrencesInRange":[{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"}],` +
 		`"totalOccurrences":1,"upcomingOccurrences":1}`
-	if string(jazz["occurrence"]) != want {
-		t.Errorf("occurrence %s", jazz["occurrence"])
-	}
+	assert.True(t, string(jazz["occurrence"]) == want, "occurrence %s", jazz["occurrence"])
 	if !strings.Contains(string(jazz["origins"]), `{"field":"title","page":"`+site+
 		`/programme","syntax":"microdata","path":"MusicEvent[1].name","element":"html > body > div > `+
 		`h2","text":"Jazz"}`) {

@@ -153,9 +153,7 @@ func (s *story) expect(want ...string) *story {
 			sign = "+"
 		}
 		got = append(got, fmt.Sprintf("%s%s %s", sign, names[c.feed], names[c.happening]))
-		if c.organization != org || !c.at.Equal(s.now) {
-			s.t.Errorf("change of %s at %s", c.organization, c.at)
-		}
+		assert.True(s.t, c.organization == org && c.at.Equal(s.now), "change of %s at %s", c.organization, c.at)
 	}
 	slices.Sort(got)
 	assert.Same(s.t, got, want)

@@ -85,9 +85,8 @@ func TestRequestIsRetried(t *testing.T) {
 	for i, death := range []mortal{before(1), at(1), before(2), at(2), before(3), at(3)} {
 		old, name := fmt.Sprintf("old-%d", i), fmt.Sprintf("new-%d", i)
 		id := must.Get(w.create(ctx, old, never))(t)
-		if err := w.rename(ctx, id, name, death); !errors.Is(err, errKilled) {
-			t.Fatalf("error = %v, want errKilled", err)
-		}
+		err := w.rename(ctx, id, name, death)
+		must.True(t, errors.Is(err, errKilled), "error = %v, want errKilled", err)
 		assert.Is(t, w.rename(ctx, id, name, never), nil, "rename again after death %d", i)
 		assert.Is(t, assert.Err(w.create(ctx, old, never)), nil, "after death %d the old name is not free", i)
 		assert.Equal(t, w.owners(ctx, t)[name], id, "after death %d … has the name", i)
@@ -95,9 +94,8 @@ func TestRequestIsRetried(t *testing.T) {
 	for i, death := range []mortal{at(1), before(2), at(2)} {
 		name := fmt.Sprintf("delete-%d", i)
 		id := must.Get(w.create(ctx, name, never))(t)
-		if err := w.delete(ctx, id, death); !errors.Is(err, errKilled) {
-			t.Fatalf("error = %v, want errKilled", err)
-		}
+		err := w.delete(ctx, id, death)
+		must.True(t, errors.Is(err, errKilled), "error = %v, want errKilled", err)
 		assert.Is(t, assert.Err(w.create(ctx, name, never)), nil, "after death %d the name of the deleted is not free", i)
 	}
 }

@@ -66,9 +66,7 @@ func (s *story) when(command source.Command) {
 func (s *story) turn() visiting.Turn {
 	s.t.Helper()
 	turns, err := s.walks.Take(s.t.Context(), 1, nil)
-	if err != nil || len(turns) != 1 {
-		s.t.Fatalf("turns: %+v, %v", turns, err)
-	}
+	must.True(s.t, err == nil && len(turns) == 1, "turns: %+v, %v", turns, err)
 	return turns[0]
 }
 

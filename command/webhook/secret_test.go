@@ -140,9 +140,7 @@ func TestEnvelopeBytes(t *testing.T) {
 				`"sequence":"00000000000000000000","datacontenttype":"application/json","data":null}`},
 	} {
 		got, err := test.envelope.AppendJSON([]byte("> "))
-		if err != nil {
-			t.Fatalf("%s: %v", test.name, err)
-		}
+		must.True(t, err == nil, "%s: %v", test.name, err)
 		if diff := cmp.Diff("> "+test.want, string(got)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}

@@ -122,9 +122,7 @@ func (w *world) describe(stream string, revision eventstore.Revision, metadata s
 func (w *world) copy(o copying.Options) copying.Result {
 	w.Helper()
 	result, err := copying.Copy(w.ctx, w.source, w.target, o)
-	if err != nil {
-		w.Fatalf("copy: %v after %+v", err, result)
-	}
+	must.True(w, err == nil, "copy: %v after %+v", err, result)
 	return result
 }
 

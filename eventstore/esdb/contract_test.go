@@ -70,9 +70,7 @@ func realServer(t *testing.T) string {
 	}
 	testcontainers.SkipIfProviderIsNotHealthy(t)
 	url, err := container(t, image)
-	if err != nil {
-		t.Fatalf("container of %s: %v", image, err)
-	}
+	must.True(t, err == nil, "container of %s: %v", image, err)
 	return url
 }
 

@@ -96,9 +96,7 @@ func appendTo(
 	tb.Helper()
 	result, err := client.AppendToStream(
 		context.Background(), stream, esdb.AppendToStreamOptions{ExpectedRevision: expected}, list...)
-	if err != nil {
-		tb.Fatalf("append to %s: %v", stream, err)
-	}
+	must.True(tb, err == nil, "append to %s: %v", stream, err)
 	return result
 }
 

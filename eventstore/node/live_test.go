@@ -69,9 +69,7 @@ func TestCaughtUpAndFellBehind(t *testing.T) {
 			steps, count := "", 0
 			for steps != want {
 				response, err := call.Recv()
-				if err != nil {
-					t.Fatalf("after %s: %v", steps, err)
-				}
+				must.True(t, err == nil, "after %s: %v", steps, err)
 				switch response.GetContent().(type) {
 				case *streams.ReadResp_Event:
 					count++

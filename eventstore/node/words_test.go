@@ -107,9 +107,7 @@ func page(t *testing.T, client *http.Client, url, user string) (code int, text, 
 		request.SetBasicAuth(name, password)
 	}
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatalf("%s: %v", url, err)
-	}
+	must.True(t, err == nil, "%s: %v", url, err)
 	defer func() { _ = response.Body.Close() }()
 	body := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(body), response.Proto

@@ -86,9 +86,7 @@ func rows(t *testing.T, pool *pgxpool.Pool, query string) []string {
 		err := row.Scan(&line)
 		return string(line), err
 	})
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	must.True(t, err == nil, "%s: %v", query, err)
 	return lines
 }
 

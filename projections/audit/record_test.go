@@ -40,9 +40,7 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 		"auditor",
 	} {
 		files, err := filepath.Glob("../../aggregates/" + category + "/testdata/*.json")
-		if err != nil || len(files) == 0 {
-			t.Fatal(category, err)
-		}
+		must.True(t, err == nil && len(files) != 0, "%v %v", category, err)
 		for i, file := range files {
 			data := must.Get(os.ReadFile(file))(t)
 			name := strings.Split(strings.TrimSuffix(filepath.Base(file), ".json"), ".")

@@ -136,9 +136,8 @@ func (h history) fill(destination uuid.UUID, size int) {
 			'2026-11-21 12:00:01Z'
 			FROM generate_series(1, %d) n WHERE $2::uuid IS NOT NULL`, size),
 	} {
-		if _, err := h.Database.Exec(h.t.Context(), sql, destination, event(0)); err != nil {
-			h.t.Fatalf("%v: %s", err, sql)
-		}
+		_, err := h.Database.Exec(h.t.Context(), sql, destination, event(0))
+		must.True(h.t, err == nil, "%v: %s", err, sql)
 	}
 }
 
@@ -187,8 +186,7 @@ func (h history) wait(destinations int) {
 			times`, destinations),
 		"VACUUM ANALYZE deliveries.due, destinations.destinations",
 	} {
-		if _, err := h.Database.Exec(h.t.Context(), sql); err != nil {
-			h.t.Fatalf("%v: %s", err, sql)
-		}
+		_, err := h.Database.Exec(h.t.Context(), sql)
+		must.True(h.t, err == nil, "%v: %s", err, sql)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -58,9 +57,7 @@ func pending(subject string) stored {
 
 func (h history) wants(n int, to uuid.UUID, want stored) {
 	h.t.Helper()
-	if diff := cmp.Diff(&want, h.row(n, to)); diff != "" {
-		h.t.Errorf("delivery of event %d (-want +got):\n%s", n, diff)
-	}
+	assert.Alike(h.t, h.row(n, to), &want, "delivery of event %d", n)
 }
 
 func TestScheduled(t *testing.T) {
@@ -290,9 +287,7 @@ func (h history) rows(ids ...uuid.UUID) []*stored {
 			u.due_at, u.available_at, u.worker, u.replay
 		FROM deliveries.deliveries d LEFT JOIN deliveries.due u ON u.id = d.id AND u.replay IS NOT DISTINCT FROM d.replay
 		WHERE d.id = ANY($1) ORDER BY array_position($1, d.id)`, ids)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	found := must.Get(pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[stored]))(h.t)
 	for _, row := range found {
 		for _, at := range []*time.Time{&row.CreatedAt, row.CompletedAt, row.DueAt, row.AvailableAt} {

@@ -176,9 +176,7 @@ func (n node) twoDeliveries() {
 			Data:         []byte(`{}`),
 		}}
 		published, err := publication.Aggregate.Execute(ctx, n.store, event(i+1), publish, publication.Options{Metadata: by})
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		must.OK(n.t, err)
 		schedule := dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
 			Publication: event(i + 1),
 			At:          noon,
@@ -192,15 +190,11 @@ func (n node) twoDeliveries() {
 			},
 		}}
 		scheduled, err := dispatch.Aggregate.Execute(ctx, n.store, event(i+1), schedule, dispatch.Options{Metadata: by})
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		must.OK(n.t, err)
 		at["publications"], at["deliveries"] = published.Position, scheduled.Position
 	}
 	for name, position := range at {
-		if !n.runner.Progress.Await(ctx, position, name) {
-			n.t.Fatalf("%s did not get there", name)
-		}
+		must.True(n.t, n.runner.Progress.Await(ctx, position, name), "%s did not get there", name)
 	}
 }
 

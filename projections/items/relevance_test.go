@@ -116,12 +116,8 @@ func TestRelevance(t *testing.T) {
 	for name, id := range feeds {
 		got[name] = f.scores(t, id)
 	}
-	if len(got["nothing else"]) != 0 {
-		t.Errorf("scored by stop words alone: %v", got["nothing else"])
-	}
-	if len(got["name says none"]) != len(programme) {
-		t.Errorf("not all are scored: %v", got["name says none"])
-	}
+	assert.True(t, len(got["nothing else"]) == 0, "scored by stop words alone: %v", got["nothing else"])
+	assert.True(t, len(got["name says none"]) == len(programme), "not all are scored: %v", got["name says none"])
 	text := must.Get(json.MarshalIndent(got, "", "  "))(t)
 	aggregatetest.GoldenFile(t, "relevance.json", text)
 

@@ -126,9 +126,7 @@ func askAt(t *testing.T, address, sql string) string {
 	conn := must.Get(pgx.Connect(t.Context(), address))(t)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	rows, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	must.True(t, err == nil, "%s: %v", sql, err)
 	last := rows[len(rows)-1]
 	if len(last.Rows) == 0 {
 		return ""

@@ -80,9 +80,7 @@ func (f fixture) attachAs(known bool, id uuid.UUID, at time.Time) {
 func (f fixture) listed() query.Source {
 	f.t.Helper()
 	all, err := f.Sources(f.t.Context(), query.SourceFilter{})
-	if err != nil || len(all) != 1 {
-		f.t.Fatalf("sources = %+v, %v", all, err)
-	}
+	must.True(f.t, err == nil && len(all) == 1, "sources = %+v, %v", all, err)
 	return all[0]
 }
 

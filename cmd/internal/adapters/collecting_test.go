@@ -140,11 +140,9 @@ func (w *world) expectPublished(events []eventstore.Recorded, feed, itemID uuid.
 	must.Equal(w.t, len(events), 1, "events are published, want 1: a backfill is no news")
 	event := must.Get(publication.Events.Decode(&events[0]))(w.t)
 	p, ok := event.(publication.Published)
-	if !ok || p.Type != "event.item.added" || p.FeedID != feed || p.FeedType != "event" ||
-		p.Organization != w.by.Organization ||
-		p.Subject != itemID.String() || p.Source != "/feeds/events/"+feed.String() {
-		w.t.Errorf("published = %+v", p)
-	}
+	assert.True(w.t, ok && p.Type == "event.item.added" && p.FeedID == feed && p.FeedType == "event" &&
+		p.Organization == w.by.Organization && p.Subject == itemID.String() && p.Source == "/feeds/events/"+feed.String(),
+		"published = %+v", p)
 }
 
 // backfill is that of a source in the only feed that it fills.

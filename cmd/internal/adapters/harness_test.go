@@ -233,9 +233,7 @@ func (w *world) await(at eventstore.Position, err error, readModels ...string) {
 	must.OK(w.t, err)
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if !w.runner.Progress.Await(ctx, at, readModels...) {
-		w.t.Fatal("a write did not become visible")
-	}
+	must.True(w.t, w.runner.Progress.Await(ctx, at, readModels...), "a write did not become visible")
 }
 
 func (w *world) source(in command.RegisterSource) uuid.UUID {
@@ -361,8 +359,6 @@ func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 func (w *world) listed(source uuid.UUID) query.Source {
 	w.t.Helper()
 	found, err := w.queries.Source(w.t.Context(), source)
-	if err != nil {
-		w.t.Fatalf("source %s: %v", source, err)
-	}
+	must.True(w.t, err == nil, "source %s: %v", source, err)
 	return found
 }

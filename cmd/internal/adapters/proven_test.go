@@ -76,9 +76,7 @@ func newCredentialed(t *testing.T) *credentialed {
 func (c *credentialed) change(command organization.Command) {
 	c.t.Helper()
 	out, err := organization.Aggregate.Execute(c.t.Context(), c.store.Store, c.org, command, organization.Options{})
-	if err != nil || !c.Await(c.t.Context(), out.Position, organizations.ReadModel.Name) {
-		c.t.Fatal(err)
-	}
+	must.True(c.t, err == nil && c.Await(c.t.Context(), out.Position, organizations.ReadModel.Name), "%v", err)
 }
 
 func (c *credentialed) issue(keys ...string) {
@@ -223,9 +221,8 @@ func TestCredentialsReadOnce(t *testing.T) {
 		c.now = c.now.Add(step.after)
 		c.store.reads.Store(0)
 		if step.hour {
-			if differ, err := c.Compare(t.Context()); err != nil || len(differ) > 0 {
-				t.Fatal(differ, err)
-			}
+			differ, err := c.Compare(t.Context())
+			must.True(t, err == nil && len(differ) == 0, "%v %v", differ, err)
 		}
 		if keys, err := c.FindKeys(t.Context(), ids, c.now); err != nil || len(keys) != len(ids) {
 			t.Fatal(keys, err)

@@ -87,9 +87,8 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	replayed := p.settled(id, "succeeded")
 	event, _ := replayed["event"].(map[string]any)
 	sequence, _ := event["sequence"].(string)
-	if len(sequence) != 20 || !bytes.Contains(body, []byte(`"sequence":"`+sequence)) {
-		t.Errorf("the sequence shown is %v, sent was %s", event["sequence"], body)
-	}
+	assert.True(t, len(sequence) == 20 && bytes.Contains(body, []byte(`"sequence":"`+sequence)),
+		"the sequence shown is %v, sent was %s", event["sequence"], body)
 	last := lastAttempt(t, replayed)
 	assert.True(t, last["trigger"] == "manual_replay" && last["attemptNumber"] == 4.0 && last["responseStatus"] == 200.0,
 		"last attempt = %v", last)

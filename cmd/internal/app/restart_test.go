@@ -139,9 +139,7 @@ func (p *process) endlessBody() (answered func()) {
 	return func() {
 		p.Helper()
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			p.Fatalf("no answer: %v", err)
-		}
+		must.True(p, err == nil, "no answer: %v", err)
 		defer func() { _ = answer.Body.Close() }()
 		text, err := io.ReadAll(answer.Body)
 		assert.True(p, err == nil && answer.StatusCode == http.StatusServiceUnavailable &&

@@ -82,9 +82,7 @@ func (c *collects) titled(title string) (item, event uuid.UUID) {
 	c.Helper()
 	err := c.app.Queries.Pool.QueryRow(c.Context(), "SELECT id, happening_id FROM items.items WHERE feed_id = $1 AND "+
 		"strpos(convert_from(current, 'UTF8'), $2) > 0", c.feed, title).Scan(&item, &event)
-	if err != nil {
-		c.Fatalf("item %q: %v", title, err)
-	}
+	must.True(c, err == nil, "item %q: %v", title, err)
 	return item, event
 }
 

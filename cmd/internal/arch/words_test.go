@@ -236,9 +236,7 @@ func wordsAllowed(t *testing.T, name string) map[string]int {
 	for line := range strings.Lines(content(t, name)) {
 		number, key, _ := strings.Cut(strings.TrimSpace(line), " ")
 		count, err := strconv.Atoi(number)
-		if err != nil {
-			t.Fatalf("%s: %q: %v", name, line, err)
-		}
+		must.True(t, err == nil, "%s: %q: %v", name, line, err)
 		allowed[key] = count
 	}
 	return allowed

@@ -71,9 +71,7 @@ func TestAlarm(t *testing.T) {
 	w.limit(t, organization.LimitBackfillEventsPerDay, 0) // looking costs nothing
 	b.get(t, path).expect(t, 200, "2 events were missed since")
 	release, granted, err := w.Commands.Quotas.Turn(t.Context(), w.org)
-	if err != nil || !granted {
-		t.Fatal(granted, err)
-	}
+	must.True(t, err == nil && granted, "%v %v", granted, err)
 	b.get(t, path).expect(t, 200, "Events may have been missed since", "a backfill or another count runs")
 	release()
 	must.Get(w.Pool.Exec(t.Context(), `INSERT INTO publications.publications

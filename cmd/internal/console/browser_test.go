@@ -193,9 +193,7 @@ func (b *tab) forget() {
 func call[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R {
 	t.Helper()
 	result, err := chromedp.Call(b, command, params)
-	if err != nil {
-		t.Fatalf("%s: %v", command.Method, err)
-	}
+	must.True(t, err == nil, "%s: %v", command.Method, err)
 	return result
 }
 
@@ -211,9 +209,7 @@ func (b *tab) open(t *testing.T, path string) {
 func ask[T any](t *testing.T, b *tab, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(b, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%.200s: %v", expression, err)
-	}
+	must.True(t, err == nil, "%.200s: %v", expression, err)
 	return value
 }
 

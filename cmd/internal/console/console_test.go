@@ -95,9 +95,7 @@ func TestSessionsEnd(t *testing.T) {
 
 	revoked := w.signIn(t, w.key)
 	keys, err := w.Queries.Keys(t.Context(), w.org)
-	if err != nil || len(keys) != 1 {
-		t.Fatal(keys, err)
-	}
+	must.True(t, err == nil && len(keys) == 1, "%v %v", keys, err)
 	changed := must.Get(w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
 		Organization: w.org,
 		KeyID:        keys[0].ID,

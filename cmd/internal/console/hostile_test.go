@@ -260,9 +260,7 @@ func (s *scene) enemy(t *testing.T, number int, text string) (eventstore.Positio
 func (s *scene) attached(t *testing.T) uuid.UUID {
 	t.Helper()
 	all, err := s.Queries.FeedSources(t.Context(), s.org, mustID(t, s.names["feed"]))
-	if err != nil || len(all) != 1 {
-		t.Fatal(all, err)
-	}
+	must.True(t, err == nil && len(all) == 1, "%v %v", all, err)
 	return all[0].Source
 }
 

@@ -202,9 +202,7 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	}
 	path := "/console/destinations/" + id.String()
 	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
-	if err != nil || len(found.Secrets) != 1 {
-		t.Fatal(found, err)
-	}
+	must.True(t, err == nil && len(found.Secrets) == 1, "%v %v", found, err)
 	reveal := path + "/secrets/" + found.Secrets[0].ID.String() + "/reveal"
 
 	owner := in("read", "write", "secrets")
@@ -257,9 +255,7 @@ func TestHostileDisclosuresAreRecorded(t *testing.T) {
 	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
 	path := "/console/destinations/" + id.String()
 	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
-	if err != nil || len(found.Secrets) != 1 {
-		t.Fatal(found, err)
-	}
+	must.True(t, err == nil && len(found.Secrets) == 1, "%v %v", found, err)
 	w.signIn(t, w.scoped(t, "read")).get(t, path).expect(t, 200, "None yet")
 	owner := w.signIn(t, w.scoped(t, "read", "secrets"))
 	for range 3 {

@@ -142,9 +142,7 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 		w.attempted(t, event, id, 500, "")
 		if i == 0 {
 			all, _, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
-			if err != nil || len(all) != 1 {
-				t.Fatal(all, err)
-			}
+			must.True(t, err == nil && len(all) == 1, "%v %v", all, err)
 			first = all[0]
 		}
 	}

@@ -207,9 +207,7 @@ func TestHostileBackfillsOfNothing(t *testing.T) {
 
 	s.limit(t, organization.Limits{})
 	release, granted, err := s.quotas(t).Turn(t.Context(), s.org)
-	if err != nil || !granted {
-		t.Fatal(granted, err)
-	}
+	must.True(t, err == nil && granted, "%v %v", granted, err)
 	own := s.quotas(t)
 	own.TurnWait = 100 * time.Millisecond
 	counted := map[organization.Limit]int{}

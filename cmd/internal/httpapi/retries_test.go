@@ -75,9 +75,7 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 	requests := 0
 	for recorded, err := range s.Store.Read(t.Context(), "delivery-"+id, 0) {
 		meta, bad := eventstore.ParseMetadata(recorded.Metadata)
-		if err != nil || bad != nil {
-			t.Fatal(err, bad)
-		}
+		must.True(t, err == nil && bad == nil, "%v %v", err, bad)
 		if recorded.Type == "delivery.retry-requested.v1" {
 			requests++
 			assert.True(t, meta.Reason == "receiver repaired" && meta.Actor != "",

@@ -75,9 +75,7 @@ func read(t *testing.T, line string) labelledEvent {
 			end := o.Start.AddDate(0, 0, 1)
 			o.End, o.AllDay = &end, true
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
+		must.True(t, err == nil, "%s: %v", line, err)
 		d.Instances = append(d.Instances, happening.Instance{Occurrences: []happening.Occurrence{o}})
 	}
 	d.Location = location(t, parts[1])

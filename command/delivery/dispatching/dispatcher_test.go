@@ -150,9 +150,7 @@ func (r rule) has(t *testing.T, stream, kind string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for message, err := range r.Store.Subscribe(ctx, eventstore.Start, eventstore.Filter{}) {
-		if err != nil {
-			t.Fatalf("%s in %s: %v", kind, stream, err)
-		}
+		must.True(t, err == nil, "%s in %s: %v", kind, stream, err)
 		if message.Event != nil && message.Event.Stream == stream && message.Event.Type == kind {
 			return
 		}

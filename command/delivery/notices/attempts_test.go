@@ -40,9 +40,7 @@ func TestNoticesFailingOnceAStreak(t *testing.T) {
 			h.Begin(before)
 			err := h.React(t.Context(), r.Events(seen, h.Traits().Filter))
 			rows, rowsErr := h.Rows("streak", "notice_address", "notice_pace", "down")
-			if err != nil || rowsErr != nil {
-				t.Fatal(err, rowsErr)
-			}
+			must.True(t, err == nil && rowsErr == nil, "%v %v", err, rowsErr)
 			saved, seen = rows, before
 			return slices.ContainsFunc(r.noticesAfter(t, before), func(kind string) bool {
 				return kind == catalog.DestinationFailing || kind == catalog.DestinationFailing+" waits"
@@ -113,9 +111,7 @@ func (r rule) answersEvent(t *testing.T, o delivery.Outcome) (event, of, attempt
 		Status:       status,
 	})
 	metadata, metadataErr := json.Marshal(eventstore.Metadata{Organization: alice, CorrelationID: event, Actor: "test"})
-	if err != nil || metadataErr != nil {
-		t.Fatal(err, metadataErr)
-	}
+	must.True(t, err == nil && metadataErr == nil, "%v %v", err, metadataErr)
 	attempted := eventstore.Proposed{
 		ID:       attempt,
 		Type:     name,
@@ -134,9 +130,7 @@ func (r rule) dataAfter(t *testing.T, before eventstore.Position, to uuid.UUID) 
 	for _, recorded := range r.Events(before, eventstore.Categories("publication")) {
 		event, err := publication.Events.Decode(&recorded)
 		p, is := event.(publication.Published)
-		if err != nil || !is {
-			t.Fatal(event, err)
-		}
+		must.True(t, err == nil && is, "%v %v", event, err)
 		if p.Organization != to {
 			continue
 		}

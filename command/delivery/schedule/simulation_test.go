@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/storetest/must"
 )
 
 var settings = schedule.Settings{
@@ -190,9 +191,8 @@ func (s *simulation) send(d *schedule.Delivery) {
 	} else {
 		cost += openingCost
 	}
-	if _, twice := s.running[d.ID]; twice {
-		s.t.Fatalf("%s is sent twice at one time", d.ID)
-	}
+	_, twice := s.running[d.ID]
+	must.True(s.t, !twice, "%s is sent twice at one time", d.ID)
 	s.running[d.ID] = d.Organization
 	s.sent++
 	arrives, p := s.compute(cost), d.Body.(payload) //nolint:forcetypeassert // there are no others
@@ -271,9 +271,7 @@ const maxPerClaim = 128
 // percentile returns how long n of a hundred took at most.
 func (s *simulation) percentile(label string, n int) time.Duration {
 	took := slices.Sorted(slices.Values(s.took[label]))
-	if len(took) == 0 {
-		s.t.Fatalf("nothing came of %q", label)
-	}
+	must.True(s.t, len(took) != 0, "nothing came of %q", label)
 	return took[len(took)*n/100]
 }
 

@@ -178,9 +178,7 @@ func (s *sending) begin() (end func()) {
 	return func() {
 		s.t.Helper()
 		cancel()
-		if err := <-ended; err != nil {
-			s.t.Error(err)
-		}
+		assert.OK(s.t, <-ended)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"carillon/command/collect/crawl/frontier"
 	"carillon/command/collect/crawl/frontier/frontiertest"
 	"carillon/eventstore/storetest/assert"
+	"carillon/eventstore/storetest/must"
 )
 
 // aging is a Memory with a clock.
@@ -45,8 +46,6 @@ func TestProgressAndUnlisted(t *testing.T) {
 func next(t *testing.T, m *frontier.Memory) collect.Known {
 	t.Helper()
 	known, ok, err := m.Next(t.Context())
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	must.True(t, ok && err == nil, "%v %v", ok, err)
 	return known
 }

@@ -370,9 +370,7 @@ func BenchmarkCalendar(b *testing.B) {
 			Timezone: "Europe/Berlin",
 			Window:   timing.WindowAt(now),
 		})
-		if err != nil || len(result.Observations) != 10_000 {
-			b.Fatal(len(result.Observations), err)
-		}
+		must.True(b, err == nil && len(result.Observations) == 10_000, "%v %v", len(result.Observations), err)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB-kept")

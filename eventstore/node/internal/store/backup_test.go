@@ -107,9 +107,7 @@ func TestStoreOfNovember2026Opens(t *testing.T) {
 		dir := copyOf(t, filepath.Join("testdata", "store-2026-11-"+state))
 		for _, events := range []int{30, 31} { // twice, as the first opening notes what the one of then did not
 			s, err := Open(Options{Dir: dir})
-			if err != nil {
-				t.Fatalf("%s: %v", state, err)
-			}
+			must.True(t, err == nil, "%s: %v", state, err)
 			assert.Equal(t, countAll(t, s), events, "%s … events", state)
 			if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 {
 				t.Errorf("%s: verify: %+v, %v", state, report, err)

@@ -79,9 +79,7 @@ type logOf struct {
 func newestLog(t *testing.T, dir string) (log logOf) {
 	t.Helper()
 	logs, err := wal.Scan(wal.Dir{FS: vfs.Default, Dirname: dir})
-	if err != nil || len(logs) == 0 {
-		t.Fatal(logs, err)
-	}
+	must.True(t, err == nil && len(logs) != 0, "%v %v", logs, err)
 	_, log.path = logs[len(logs)-1].SegmentLocation(0)
 	log.content = must.Get(os.ReadFile(log.path))(t)
 	reader := logs[len(logs)-1].OpenForRead()
@@ -234,9 +232,7 @@ func TestDamageOfOlderLogIsReported(t *testing.T) {
 	close(held)
 	mustClose(t, s)
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil || len(logs) < 2 {
-		t.Fatal(logs, err)
-	}
+	must.True(t, err == nil && len(logs) >= 2, "%v %v", logs, err)
 	older := logs[len(logs)-2]
 	content := must.Get(os.ReadFile(older))(t)
 	source := rand.New(rand.NewPCG(3, 20))
@@ -307,9 +303,7 @@ func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 				t.Parallel()
 				dir := copyOf(t, origin)
 				marks, err := filepath.Glob(filepath.Join(dir, lost))
-				if err != nil || len(marks) == 0 {
-					t.Fatal(marks, err)
-				}
+				must.True(t, err == nil && len(marks) != 0, "%v %v", marks, err)
 				for _, mark := range marks {
 					must.OK(t, os.Remove(mark))
 				}
