@@ -105,9 +105,7 @@ func through(t *testing.T, listener *pipes, strict *stricttest.Strict, log *slog
 	go func() { served <- n.Serve(listener) }()
 	store := must.Get(esdb.OpenDialed(listener.url, listener.dial, log))(t)
 	defer func() {
-		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		assert.OK(t, errors.Join(store.Close(), n.Close(), <-served))
 	}()
 	use(store)
 }
@@ -133,9 +131,7 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	const rounds, burst = 5, 200
 	stream, seen := "burst-"+uuid.NewString(), 0
 	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories("burst")) {
-		if err != nil {
-			t.Fatalf("after %d events: %v", seen, err)
-		}
+		must.True(t, err == nil, "after %d events: %v", seen, err)
 		if message.Event != nil {
 			must.Equal(t, message.Event.Revision, eventstore.Revision(seen), "revision … came, want %d", seen)
 			seen++
@@ -153,9 +149,7 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 		}
 		must.Get(store.Append(t.Context(), stream, eventstore.Revision(seen-1), list))(t)
 	}
-	if seen < rounds*burst {
-		t.Errorf("%d events came", seen)
-	}
+	assert.True(t, seen >= rounds*burst, "%d events came", seen)
 	if dropped := strict.Dropped() > 0; dropped == strict.Later || dropped != (store.Resubscribed() > 0) {
 		t.Errorf("dropped %d times, counted %d: the node was not strict", strict.Dropped(), store.Resubscribed())
 	}
@@ -217,9 +211,7 @@ func slowly(t *testing.T, store *esdb.Store) {
 	must.Get(store.Append(t.Context(), "thing-1", eventstore.NoStream, list))(t)
 	read := 0
 	for _, err := range store.Read(t.Context(), "thing-1", 0) {
-		if err != nil {
-			t.Fatalf("after %d events: %v", read, err)
-		}
+		must.True(t, err == nil, "after %d events: %v", read, err)
 		read++
 		time.Sleep(time.Minute) // the clock of the bubble
 	}

@@ -85,10 +85,8 @@ func TestOrigins(t *testing.T) {
 		CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC),
 		Permalink: link,
 	})
-	if len(found) != 1 || len(passed) != 1 || passed[0].Words != "30 November" || !strings.Contains(passed[0].Why,
-		"deadline") {
-		t.Fatalf("%d found, passed %+v", len(found), passed)
-	}
+	must.True(t, len(found) == 1 && len(passed) == 1 && passed[0].Words == "30 November" &&
+		strings.Contains(passed[0].Why, "deadline"), "%d found, passed %+v", len(found), passed)
 	says := map[collect.Field]string{}
 	for _, o := range found[0].Origins {
 		says[o.Field] = o.Path + "|" + o.Element + "|" + o.Text
@@ -130,9 +128,7 @@ func TestFate(t *testing.T) {
 				got = append(got, line)
 			}
 		}
-		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: %q, want %q (%v)", text, got, want, passed)
-		}
+		assert.True(t, strings.Join(got, ", ") == want, "%s: %q, want %q (%v)", text, got, want, passed)
 	}
 }
 
@@ -142,9 +138,7 @@ func TestSeveralEvents(t *testing.T) {
 	_, titles, _ := read("December at the hall:\n5 December: Jazz in the foyer, 8pm\n12 December: Tango night, 8pm", "")
 	assert.Slices(t, titles, []string{"Jazz in the foyer", "Tango night"}, "titles")
 	dates, titles, _ := read("The Tempest, a play, on 5, 6 and 12 December at 8pm", "")
-	if len(titles) != 1 || len(dates) != 3 {
-		t.Errorf("titles %q, dates %q", titles, dates)
-	}
+	assert.True(t, len(titles) == 1 && len(dates) == 3, "titles %q, dates %q", titles, dates)
 }
 
 // FuzzRead shows that no event precedes its post or is more than 18 months later, that each has a title and its
@@ -169,9 +163,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d bytes are too complex: %v", len(text), b.Err())
 		}
 		for _, c := range found {
-			if strings.TrimSpace(c.Title) == "" || len(c.Holdings) == 0 || len(c.Origins) == 0 {
-				t.Errorf("candidate %+v", c)
-			}
+			assert.True(t, strings.TrimSpace(c.Title) != "" && len(c.Holdings) != 0 && len(c.Origins) != 0, "candidate %+v", c)
 			for _, h := range c.Holdings {
 				last := h.When.Start.Wall
 				if h.When.End != nil {
@@ -199,9 +191,7 @@ type labelled struct {
 func corpus(tb testing.TB, pattern string) []labelled {
 	tb.Helper()
 	files, err := filepath.Glob(pattern)
-	if err != nil || len(files) == 0 {
-		tb.Fatalf("no corpus: %v", err)
-	}
+	must.True(tb, err == nil && len(files) != 0, "no corpus: %v", err)
 	var all []labelled
 	for _, file := range files {
 		all = append(all, corpusFile(tb, file)...)
@@ -223,9 +213,7 @@ func corpusFile(tb testing.TB, file string) []labelled {
 		case strings.HasPrefix(line, "@ "):
 			at, own, _ := strings.Cut(strings.TrimPrefix(line, "@ "), " zone ")
 			created, err := time.Parse("2006-01-02T15:04Z", at)
-			if err != nil {
-				tb.Fatalf("%s: %v", file, err)
-			}
+			must.True(tb, err == nil, "%s: %v", file, err)
 			l := labelled{name: fmt.Sprintf("%s %d", strings.TrimSuffix(filepath.Base(file), ".txt"), len(all)+1)}
 			l.post = posts.Post{Field: "text", CreatedAt: created, Zone: zone}
 			if own != "" {
@@ -354,12 +342,10 @@ func TestCorpus(t *testing.T) {
 	t.Logf("made for: %s", made)
 	t.Logf("held out: %s", heldOut)
 	// The required precision is 95 %, the recall 80 %; the thresholds hold what was reached.
-	if whole.precision() < 0.98 || whole.recall() < 0.97 || heldOut.precision() < 0.95 || heldOut.recall() < 0.95 {
-		t.Error("precision or recall has fallen")
-	}
-	if whole.posts < 300 || 2*whole.without < whole.posts-10 {
-		t.Errorf("the corpus has %d posts, %d without an event", whole.posts, whole.without)
-	}
+	assert.True(t, whole.precision() >= 0.98 && whole.recall() >= 0.97 && heldOut.precision() >= 0.95 &&
+		heldOut.recall() >= 0.95, "precision or recall has fallen")
+	assert.True(t, whole.posts >= 300 && 2*whole.without >= whole.posts-10,
+		"the corpus has %d posts, %d without an event", whole.posts, whole.without)
 }
 
 func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }

@@ -129,15 +129,10 @@ func TestCapacity(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := json.Marshal(only(t, "UTC", event(tt.properties)).Details.Capacity)
-		if err != nil || string(got) != tt.want {
-			t.Errorf("%s gives %s, %v", tt.properties, got, err)
-		}
+		assert.True(t, err == nil && string(got) == tt.want, "%s gives %s, %v", tt.properties, got, err)
 	}
-	if c := only(t, "UTC",
-		`{"@type":"Event","name":"Gig (sold out)","startDate":"2026-12-05"}`).Details.Capacity; c == nil ||
-		c.Available == nil || *c.Available != 0 {
-		t.Errorf("a title that says sold out gives %+v", c)
-	}
+	c := only(t, "UTC", `{"@type":"Event","name":"Gig (sold out)","startDate":"2026-12-05"}`).Details.Capacity
+	assert.True(t, c != nil && c.Available != nil && *c.Available == 0, "a title that says sold out gives %+v", c)
 }
 
 func TestOrganizer(t *testing.T) {
@@ -152,9 +147,7 @@ func TestOrganizer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := json.Marshal(only(t, "UTC", event(`,"organizer":`+tt.value)).Details.Organizer)
-		if err != nil || string(got) != tt.want {
-			t.Errorf("%s gives %s, %v", tt.value, got, err)
-		}
+		assert.True(t, err == nil && string(got) == tt.want, "%s gives %s, %v", tt.value, got, err)
 	}
 }
 
@@ -208,10 +201,9 @@ func TestInheritedPlace(t *testing.T) {
 	t.Parallel()
 	o := only(t, "", `{"@type":"TouristAttraction","name":"Musée Marmottan","address":{"@type":"PostalAddress",`+
 		`"addressCountry":"FR"},"event":{"@type":"Event","name":"Monet","startDate":"2026-12-05"}}`)
-	if l := o.Details.Location; l == nil || l.Venue.Name != "Musée Marmottan" ||
-		o.Details.Time.Timezone != "Europe/Paris" {
-		t.Errorf("got %+v, %s", l, o.Details.Time.Timezone)
-	}
+	l := o.Details.Location
+	assert.True(t, l != nil && l.Venue.Name == "Musée Marmottan" && o.Details.Time.Timezone == "Europe/Paris",
+		"got %+v, %s", l, o.Details.Time.Timezone)
 }
 
 func TestDates(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"carillon/command/collect/extract/markup"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -61,10 +62,8 @@ func TestFigures(t *testing.T) {
 		f := got[key]
 		t.Logf("%-28s %3d expected %3d found %4d fields right %2d wrong %2d missing", key, f.Expected, f.Found, f.Right,
 			f.Wrong, f.Missing)
-		if f.Expected < want.Expected || f.Found < want.Found || f.Right < want.Right || f.Wrong > want.Wrong ||
-			f.Missing > want.Missing {
-			t.Errorf("%s: %+v, want %+v", key, f, want)
-		}
+		assert.True(t, f.Expected >= want.Expected && f.Found >= want.Found && f.Right >= want.Right &&
+			f.Wrong <= want.Wrong && f.Missing <= want.Missing, "%s: %+v, want %+v", key, f, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect/budget/budgettest"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -60,18 +61,12 @@ func FuzzRead(f *testing.F) {
 			Timezone: "Europe/London",
 			Window:   timing.WindowAt(now),
 		})
-		if err != nil && !errors.Is(err, collect.ErrTooComplex) {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil || errors.Is(err, collect.ErrTooComplex), "%v", err)
 		keys := map[string]bool{}
 		for _, o := range result.Observations {
-			if o.Key == "" || keys[o.Key] {
-				t.Errorf("key %q is empty or there twice", o.Key)
-			}
+			assert.True(t, o.Key != "" && !keys[o.Key], "key %q is empty or there twice", o.Key)
 			keys[o.Key] = true
-			if o.Details.Title == "" || len(o.Details.Instances) == 0 {
-				t.Errorf("%q lacks a title or a date", o.Key)
-			}
+			assert.True(t, o.Details.Title != "" && len(o.Details.Instances) != 0, "%q lacks a title or a date", o.Key)
 			for _, instance := range o.Details.Instances {
 				checkInstance(t, instance)
 			}
@@ -81,9 +76,7 @@ func FuzzRead(f *testing.F) {
 
 func checkInstance(t *testing.T, instance happening.Instance) {
 	t.Helper()
-	if len(instance.Occurrences) == 0 {
-		t.Error("an instance has no occurrence")
-	}
+	assert.True(t, len(instance.Occurrences) != 0, "an instance has no occurrence")
 	for i, c := range instance.Occurrences {
 		if c.End != nil && c.End.Before(c.Start) {
 			t.Errorf("an occurrence ends at %s, before its start at %s", c.End, c.Start)

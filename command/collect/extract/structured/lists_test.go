@@ -96,9 +96,8 @@ func TestLongListWithoutMarkup(t *testing.T) {
 	dates := slices.Repeat([]string{"5 December 2026", "9 January 2027"}, 251)
 	got := read(t, "https://x.example/events", "UTC", listOf("Events", `<li>%s <a href="/%[2]d">Folk %[2]d</a></li>`,
 		dates...))
-	if n := len(got.Observations); n != 500 || !got.Notes.Has(collect.NoteTruncated) {
-		t.Errorf("%d found, notes: %v", n, got.Notes)
-	}
+	n := len(got.Observations)
+	assert.True(t, n == 500 && got.Notes.Has(collect.NoteTruncated), "%d found, notes: %v", n, got.Notes)
 }
 
 // Each field of an entry says where it comes from. An address that entries share is none of an event.
@@ -110,9 +109,8 @@ func TestOriginsOfListEntries(t *testing.T) {
 	shared := strings.NewReplacer("/e/0", "/e", "/e/1", "/e", "/e/2", "/e").Replace(page)
 	for _, c := range []struct{ page, url string }{{page, "https://x.example/e/0"}, {shared, "https://x.example/events"}} {
 		got := read(t, "https://x.example/events", "UTC", c.page)
-		if len(got.Notes) != 1 || !strings.HasSuffix(got.Notes[0].Text, `--event "body > div > li" --title "h3" name`) {
-			t.Errorf("notes: %v", got.Notes)
-		}
+		assert.True(t, len(got.Notes) == 1 &&
+			strings.HasSuffix(got.Notes[0].Text, `--event "body > div > li" --title "h3" name`), "notes: %v", got.Notes)
 		must.Equal(t, len(got.Observations), 3, "found")
 		assert.Equal(t, got.Observations[0].Details.PrimaryURL, c.url, "at")
 		for _, o := range got.Observations[0].Origins {

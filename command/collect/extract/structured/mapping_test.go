@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/command/collect"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
@@ -234,14 +235,11 @@ func TestMapping(t *testing.T) {
 				result := read(t, "https://a.example/programme", "UTC", page)
 				must.Equal(t, len(result.Observations), 1, "observations, notes %+v", result.Notes)
 				o := result.Observations[0]
-				if got := fieldOf(t, o, m.field); got != m.want || o.Details.Title != "Gig" {
-					t.Errorf("%q with %s, want %s", o.Details.Title, got, m.want)
-				}
+				got := fieldOf(t, o, m.field)
+				assert.True(t, got == m.want && o.Details.Title == "Gig", "%q with %s, want %s", o.Details.Title, got, m.want)
 				for _, origin := range o.Origins {
-					if origin.Syntax != syntax || origin.Page != "https://a.example/programme" || origin.Path == "" ||
-						origin.Element == "" {
-						t.Errorf("origin %+v", origin)
-					}
+					assert.True(t, origin.Syntax == syntax && origin.Page == "https://a.example/programme" && origin.Path != "" &&
+						origin.Element != "", "origin %+v", origin)
 				}
 			})
 		}

@@ -81,9 +81,7 @@ func TestDetailPage(t *testing.T) {
 	t.Parallel()
 	result := read(t, "https://kajhallen.example/en/programme/harbour-jazz-night?utm_source=x", "",
 		fixture(t, "detail.html"))
-	if len(result.Observations) != 1 || len(result.Notes) != 0 {
-		t.Fatalf("got %+v", result)
-	}
+	must.True(t, len(result.Observations) == 1 && len(result.Notes) == 0, "got %+v", result)
 	o := result.Observations[0]
 	compare(t, outline(result.Observations), `
 Harbour Jazz Night [url:kajhallen.example/en/programme/harbour-jazz-night] singular Europe/Copenhagen "Sat 5 Dec `+
@@ -114,13 +112,11 @@ Harbour Jazz Night [url:kajhallen.example/en/programme/harbour-jazz-night] singu
 		Instances:    o.Details.Instances,
 	}
 	assert.Same(t, o.Details, want)
-	if g := o.Details.GeoLocations; len(g) != 1 || g[0].Description != "Kajhallen" ||
-		g[0].RelationType != happening.AtLocation || g[0].Score != 100 {
-		t.Errorf("geo locations %+v", g)
-	}
-	if want := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC); o.PublishedAt == nil || !o.PublishedAt.Equal(want) {
-		t.Errorf("published at %v", o.PublishedAt)
-	}
+	g := o.Details.GeoLocations
+	assert.True(t, len(g) == 1 && g[0].Description == "Kajhallen" && g[0].RelationType == happening.AtLocation &&
+		g[0].Score == 100, "geo locations %+v", g)
+	assert.True(t, o.PublishedAt != nil && o.PublishedAt.Equal(time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC)),
+		"published at %v", o.PublishedAt)
 	// The id depends on the first start, so that it survives the next move.
 	if want := happening.DeriveInstanceID(o.Key, "2026-11-28T20:00:00"); o.Details.Instances[0].ID != want {
 		t.Errorf("instance id %s, want %s", o.Details.Instances[0].ID, want)
@@ -140,9 +136,7 @@ Open day [page:theatre.example/whats-on|open day|town theatre] singular Europe/L
 Backstage tour [page:theatre.example/whats-on|backstage tour|town theatre] singular Europe/London "Mon 7 Dec 2026, `+
 		`11:00"
   scheduled: 2026-12-07T11:00`)
-	if len(result.Notes) != 1 || result.Notes[0].Code != collect.NoteSkippedEvent {
-		t.Errorf("notes %+v", result.Notes)
-	}
+	assert.True(t, len(result.Notes) == 1 && result.Notes[0].Code == collect.NoteSkippedEvent, "notes %+v", result.Notes)
 	assert.Equal(t, len(result.Observations[1].Keys), 0, "a title on a page is no evidence elsewhere, but … is given")
 }
 

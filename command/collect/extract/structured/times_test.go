@@ -62,7 +62,7 @@ func compareTimes(t *testing.T, timezone, html, want string) {
 	}
 	assert.Equal(t, strings.Join(all, "\n"), want, "Join")
 	for _, n := range result.Notes {
-		assert.Equal(t, strings.Contains(n.Text, "is assumed"), false, "note %q", n.Text)
+		assert.True(t, !strings.Contains(n.Text, "is assumed"), "note %q", n.Text)
 	}
 }
 
