@@ -26,6 +26,7 @@ func TestListsWithoutMarkup(t *testing.T) {
 	const li = `<li>%s <a href="/e/%d">Folk night</a></li>`
 	const want = "Folk night 2026-12-05T20:00 | Folk night 2027-01-09T20:00 | Folk night 2027-02-06T20:00"
 	times := []string{"5 December 2026, 8pm", "9 January 2027, 8pm", "6 February 2027, 8pm"}
+	manyDays := strings.Repeat("5 December, 9 January, 6 February, ", 5)
 	for name, c := range map[string]struct{ page, want string }{
 		"items with links": {listOf("Events", li, times...), want},
 		"without a heading": {
@@ -55,6 +56,10 @@ func TestListsWithoutMarkup(t *testing.T) {
 			times...), ""},
 		"one row is over": {listOf("Events", li, "1 May 2026", "9 January 2027, 8pm", "6 February 2027, 8pm"),
 			want[len("Folk night 2026-12-05T20:00 | "):]},
+		"beside many days": {
+			listOf("Events", li, times[0], manyDays, manyDays), want[:len("Folk night 2026-12-05T20:00")],
+		},
+		"no year there":     {listOf("Events", li, "5 December, 8pm", manyDays, manyDays), ""},
 		"two rows":          {listOf("Events", li, times[:2]...), ""},
 		"around the text":   {"<nav>" + listOf("Events", li, times...) + "</nav>", ""},
 		"an archive":        {listOf("Events", li, "5 December 2025", "9 January 2026", "6 February 2026"), ""},
