@@ -238,11 +238,12 @@ func (m *mapper) post(r row, text, about string) posts.Post {
 // date sets the days of a row, and reports whether it has any dates.
 func (m *mapper) date(r *row) (dated bool) {
 	r.days, dated = posts.Days(m.budget, m.post(*r, r.text, ""))
-	if hasDayAlone(r.text) {
-		days, more := posts.Days(m.budget, m.post(*r, strings.ReplaceAll(r.text, "\n", " "), ""))
-		r.days, dated = append(r.days, days...), dated || more
+	if len(r.days) > 0 || !hasDayAlone(r.text) {
+		return dated
 	}
-	return dated
+	days, more := posts.Days(m.budget, m.post(*r, strings.ReplaceAll(r.text, "\n", " "), ""))
+	r.days = days
+	return dated || more
 }
 
 // rowEvent returns the event of a row, nil if it has none; over reports a date that is no event's.
