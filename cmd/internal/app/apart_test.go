@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/command"
+	"carillon/command/delivery/dispatching"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
@@ -157,7 +158,10 @@ func TestConsumersWithoutRunnerAreNotReady(t *testing.T) {
 	p := startApart(t, config.RoleAPI, config.RoleProject)
 	other := p.beside(config.RoleDispatch, config.RoleDeliver)
 	ready := func() bool { status, _ := p.admin(http.MethodGet, "/readyz"); return status == http.StatusOK }
-	p.eventually("it is ready", ready)
+	p.eventually("it is ready, and the dispatcher has run", func() bool {
+		_, has := p.positions()[dispatching.Name]
+		return has && ready()
+	})
 	other.close()
 	p.eventually("it is not ready", func() bool {
 		status, body := p.admin(http.MethodGet, "/readyz")
