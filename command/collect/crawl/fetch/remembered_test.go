@@ -14,7 +14,8 @@ func TestRememberedHostsAreBounded(t *testing.T) {
 	f := &Fetcher{hosts: map[string]*host{}}
 	for n := range 3 * maxHosts {
 		u := &url.URL{Scheme: "https", Host: "h" + strconv.Itoa(n) + ".example"}
-		must.True(t, f.host(u) == f.host(u), "host %d was forgotten at once", n)
+		first := f.host(u)
+		must.True(t, f.host(u) == first, "host %d was forgotten at once", n)
 		must.True(t, len(f.hosts) <= maxHosts, "%d hosts are remembered", len(f.hosts))
 	}
 }
