@@ -73,8 +73,8 @@ func IsUnsynced(ctx context.Context) bool { return ctx.Value(unsyncedKey{}) != n
 
 type lingerKey struct{}
 
-// Linger is Unsynced for appends that nobody waits for: a store elsewhere may hold them back for some milliseconds, so
-// that it sends several at once.
+// Linger is Unsynced for appends in no hurry: the client of a store elsewhere may hold them back for some milliseconds,
+// to send several at once.
 func Linger(ctx context.Context) context.Context {
 	return context.WithValue(Unsynced(ctx), lingerKey{}, true)
 }

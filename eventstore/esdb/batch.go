@@ -20,8 +20,8 @@ const (
 	maxUnansweredBytes = 4 << 20
 )
 
-// linger is how long an append that nobody waits for is held back, unless another one is sent or maxLingering are held:
-// appends that come together cost a server half as much processor time.
+// linger bounds how long an append that lingers is held back. It is sent earlier with one that does not, or when
+// maxLingering are held: appends that come together cost a server half as much processor time.
 const (
 	linger       = 10 * time.Millisecond
 	maxLingering = 16
@@ -171,6 +171,7 @@ func (b *batch) send() {
 				return
 			}
 		}
+		clear(held) // their data may be large
 		held, due = held[:0], nil
 	}
 }

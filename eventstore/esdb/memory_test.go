@@ -155,7 +155,7 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	}
 }
 
-// TestAppend_lingers: an append that nobody waits for is sent 10 ms later, or with the next one, or with 15 like it.
+// TestAppend_lingers: an append that lingers is sent 10 ms later, or with the next one, or with 15 like it.
 func TestAppend_lingers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

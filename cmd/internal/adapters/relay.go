@@ -217,6 +217,9 @@ func flat(header http.Header) map[string]string {
 	return one
 }
 
+// look returns the time between two looks for an answer without a notification.
+func (r *Relay) look() time.Duration { return cmp.Or(r.Look, time.Second) }
+
 // Listen implements httpapi.Relay: it offers one request at a time, until the context ends or a function fails.
 func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
 	leave, err := r.enter(ctx, l.Organization)
@@ -230,7 +233,7 @@ func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
 	var seen time.Time
 	offered := uuid.Nil // may wait for its answer
 	for {
-		if time.Since(seen) >= min(seenEvery, 2*cmp.Or(r.Look, time.Second)) {
+		if time.Since(seen) >= min(seenEvery, 2*r.look()) {
 			// First the listener is known, so that a reader of the stream's beginning misses no webhook after it.
 			if _, err := r.Pool.Exec(ctx, listening, line.channel); err != nil {
 				return unreachable(err)
@@ -338,7 +341,7 @@ func (r *Relay) await(ctx context.Context, changed <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-changed:
-	case <-time.After(cmp.Or(r.Look, time.Second)):
+	case <-time.After(r.look()):
 	}
 	return nil
 }

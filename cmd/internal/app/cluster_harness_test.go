@@ -206,7 +206,7 @@ func verifyReadModels(t testing.TB, client *adminclient.Client) {
 	for _, name := range app.Compared() {
 		isProcess := !slices.ContainsFunc(app.ReadModels(), func(m projections.ReadModel) bool { return m.Name == name })
 		ran := slices.ContainsFunc(listed, func(p adminapi.Projection) bool { return p.Name == name })
-		if isProcess && !ran { // nobody has its role
+		if isProcess && !ran { // no process has its role
 			continue
 		}
 		if err := client.Verify(t.Context(), name, 100); err != nil {

@@ -31,7 +31,8 @@ type apart struct {
 	came      *arrived
 }
 
-// newApart starts the store with some variables, and a server for each list of roles. The first of them answers the API.
+// newApart starts the store with some variables, and a server for each list of roles. The first of them answers the
+// API.
 func newApart(b testing.TB, env []string, roles ...string) *apart {
 	b.Helper()
 	a := &apart{rig: prepare(b), came: &arrived{first: map[string]time.Time{}}}

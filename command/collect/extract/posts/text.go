@@ -22,24 +22,26 @@ type text struct {
 // mask replaces a byte that is not read. It separates words.
 const mask = '\x00'
 
+// Prices, with a sign of money before or behind them. Only texts with one of moneySigns have some.
+var (
+	signThenPrice = regexp.MustCompile(`(?i)[£€$¥]\s?\d[\d.,]*(?:-|–)?|` +
+		`(?:CHF|EUR|USD|GBP|SEK|DKK|NOK|R\$)\s?\d[\d.,]*[–-]?`)
+	priceThenSign = regexp.MustCompile(`(?i)\d[\d.,]*(?:\s?,?-)?\s?(?:[£€$¥%]|euros?\b|eur\b|chf\b|pounds?\b` +
+		`|dollars?\b|kr\b|pesos\b|usd\b|gbp\b)`)
+	moneySigns = strings.Fields("£ € $ ¥ % chf eur usd gbp sek dkk nok pound dollar kr peso")
+)
+
 // unread matches prices, telephone numbers, web and e-mail addresses, and numbers with a unit.
 var unread = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(?:https?://|www\.)\S+|\S+@\S+\.\pL{2,}|[\pL\d-]+\.(?:com|org|net|de|fr|es|it|co\.uk|eu` +
 		`|info|io|nl|dk|se|pt|at|ch|be)(?:/\S*)?\b`),
 	regexp.MustCompile(`[#@][\pL\d_.]*[\pL\d_]`),
-	regexp.MustCompile(`(?i)[£€$¥]\s?\d[\d.,]*(?:-|–)?|(?:CHF|EUR|USD|GBP|SEK|DKK|NOK|R\$)\s?\d[\d.,]*[–-]?`),
-	regexp.MustCompile(`(?i)\d[\d.,]*(?:\s?,?-)?\s?(?:[£€$¥%]|euros?\b|eur\b|chf\b|pounds?\b|dollars?\b|kr\b|pesos\b` +
-		`|usd\b|gbp\b)`),
+	signThenPrice, priceThenSign,
 	regexp.MustCompile(`\+\d[\d ()/-]{7,}\d|\b0\d{1,5}[ /-]\d[\d /-]{4,}\d|\b\d{3} \d{3} \d{3}\b|\b0\d(?: \d\d){4}\b`),
 	regexp.MustCompile(`(?i)\b\d[\d.,]*\s?(?:km|m2|kg|cm|mm|min|mins|minutes|minuten|minuti|minutos|years?|yrs|jahren?` +
 		`|ans|años|anni|jaar|år|people|guests|gäste|personen|personnes|personas|persone|places|plätze|mitglieder|teile` +
 		`|stalls|bands|miles)\b`),
 }
-
-// firstPrice and lastPrice are the patterns of prices in unread. Only texts with one of moneySigns have some.
-const firstPrice, lastPrice = 2, 3
-
-var moneySigns = strings.Fields("£ € $ ¥ % chf eur usd gbp sek dkk nok pound dollar kr peso")
 
 var price = regexp.MustCompile(`(?i)[£€$]\s?\d|\d\s?(?:[£€$]|euros?\b|kr\b|chf\b)|chf\s?\d`)
 
@@ -61,8 +63,8 @@ func (t *text) hide() (masked bool) {
 	lower := strings.ToLower(t.shown)
 	hasMoney := slices.ContainsFunc(moneySigns, func(sign string) bool { return strings.Contains(lower, sign) })
 	t.priced = hasMoney && price.Match(hidden)
-	for i, re := range unread {
-		if !hasMoney && i >= firstPrice && i <= lastPrice {
+	for _, re := range unread {
+		if !hasMoney && (re == signThenPrice || re == priceThenSign) {
 			continue
 		}
 		for _, at := range re.FindAllIndex(hidden, -1) {

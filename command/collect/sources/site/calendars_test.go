@@ -244,7 +244,7 @@ func TestGuessedCalendars(t *testing.T) {
 		assert.True(t, asked == want && (got != "") == (asked != "/events"), "%s: asked for %s, shows %s", link, asked, got)
 		l.change(func() { clear(l.files) })
 		none := s.collect(t, nil)
-		assert.True(t, !none.Notes.Has(collect.NotePageFailed), "%s: what is no calendar is a failure: %v", link, none.Notes)
+		assert.True(t, !none.Notes.Has(collect.NotePageFailed), "%s: a page instead of it failed: %v", link, none.Notes)
 	}
 }
 
