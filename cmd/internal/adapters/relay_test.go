@@ -87,7 +87,7 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 				if another, err := api.Answer(ctx, uuid.New(), relayToken, id, []byte(answer)); another || err != nil {
 					t.Errorf("another organization answered: %t, %v", another, err)
 				}
-				given, err := api.Answer(ctx, organization, relayToken, id, []byte(answer))
+				given, err := api.Answer(t.Context(), organization, relayToken, id, []byte(answer)) // ctx ends once it came
 				assert.True(t, given && err == nil, "answer: %t, %v", given, err)
 				return err
 			},
