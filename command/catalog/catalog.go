@@ -23,11 +23,12 @@ var schemas embed.FS
 
 // Type is one entry of the catalog.
 type Type struct {
-	Name             string
-	Description      string
-	CurrentlyEmitted bool   // false: reserved, valid in subscriptions and never delivered
-	FeedType         string // kind of the feeds that carry it; empty: it has no feed
-	Schema           []byte // JSON Schema, draft 2020-12
+	Name        string `json:"type"`
+	Description string `json:"description"`
+	// CurrentlyEmitted is false for a reserved type, which is valid in subscriptions and never delivered.
+	CurrentlyEmitted bool           `json:"currentlyEmitted"`
+	FeedType         string         `json:"feedType,omitempty"` // kind of the feeds that carry it; empty: it has no feed
+	Schema           jsontext.Value `json:"schema"`             // JSON Schema, draft 2020-12
 }
 
 // DeliveryTest is the type that only the test endpoint sends. It is not in the catalog.

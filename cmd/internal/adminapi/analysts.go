@@ -51,19 +51,13 @@ func (a *API) createAnalystLogin(r *http.Request, body analystBody) (wire.Reply,
 		return wire.Reply{}, err
 	}
 	connection, err := a.Analysts.Create(r.Context(), body.Name.Value)
-	if err != nil {
-		return wire.Reply{}, analystFailure(err)
-	}
-	return wire.Created(NewAnalystLogin{Name: body.Name.Value, Connection: connection}), nil
+	return wire.Created(NewAnalystLogin{Name: body.Name.Value, Connection: connection}), analystFailure(err)
 }
 
 // listAnalystLogins answers GET /admin/analytics/logins.
 func (a *API) listAnalystLogins(r *http.Request) (wire.Reply, error) {
 	names, err := a.Analysts.List(r.Context())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return listed(wire.ListOf(names, func(name string) AnalystLogin { return AnalystLogin{Name: name} })), nil
+	return listed(wire.ListOf(names, func(name string) AnalystLogin { return AnalystLogin{Name: name} })), err
 }
 
 // deleteAnalystLogin answers DELETE /admin/analytics/logins/{name}.
@@ -71,10 +65,7 @@ func (a *API) deleteAnalystLogin(r *http.Request, name string) (wire.Reply, erro
 	if err := a.record(r, "delete-analyst-login", name); err != nil {
 		return wire.Reply{}, err
 	}
-	if err := a.Analysts.Delete(r.Context(), name); err != nil {
-		return wire.Reply{}, analystFailure(err)
-	}
-	return wire.Done(), nil
+	return wire.Done(), analystFailure(a.Analysts.Delete(r.Context(), name))
 }
 
 func analystFailure(err error) error {

@@ -39,14 +39,7 @@ func (a *API) findRecorded(r *http.Request) (wire.Reply, error) {
 	}
 	a.awaitRecord(r.Context())
 	found, err := a.Queries.NamedOnRecord(r.Context(), ref, PrincipalOf(r).Organization, mostFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	list := List[FoundDestination]{Items: make([]FoundDestination, len(found))}
-	for i, d := range found {
-		list.Items[i] = FoundDestination(d)
-	}
-	return wire.OK(list), nil
+	return listed(wire.ListOf(found, func(d query.NamedDestination) FoundDestination { return FoundDestination(d) })), err
 }
 
 // mostFound is how many destinations are listed that a text may name.

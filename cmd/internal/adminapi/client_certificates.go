@@ -28,11 +28,8 @@ func daysLeft(until, now time.Time) int { return int(math.Floor(until.Sub(now).H
 // getClientCertificate answers GET /admin/organizations/{id}/client-certificate.
 func (a *API) getClientCertificate(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	found, err := a.Queries.ClientCertificate(r.Context(), id)
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "client certificate")
-	}
 	found.DaysLeft = daysLeft(found.NotAfter, a.Now())
-	return wire.OK(found), nil
+	return wire.OK(found), wire.NotFoundError(err, "client certificate")
 }
 
 type clientCertificateBody struct {

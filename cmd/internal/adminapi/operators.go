@@ -71,10 +71,7 @@ func (a *API) issueOperatorToken(r *http.Request, body operatorBody) (wire.Reply
 // listOperatorTokens answers GET /admin/operators.
 func (a *API) listOperatorTokens(r *http.Request) (wire.Reply, error) {
 	tokens, err := a.Queries.OperatorTokens(r.Context())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return listed(tokens), nil
+	return listed(tokens), err
 }
 
 // overlapBody is how long a rotated key or token stays valid.
@@ -151,10 +148,7 @@ func (a *API) issueAuditorToken(r *http.Request, body auditorBody) (wire.Reply, 
 // listAuditorTokens answers GET /admin/auditors.
 func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	tokens, err := a.Queries.AuditorTokens(r.Context())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return listed(tokens), nil
+	return listed(tokens), err
 }
 
 // revokeAuditorToken answers DELETE /admin/auditors/{id}.

@@ -63,10 +63,7 @@ func (a *API) registerOrganization(r *http.Request, body organizationBody) (wire
 // listOrganizations answers GET /admin/organizations.
 func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 	organizations, err := a.Queries.Organizations(r.Context())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return listed(organizations), nil
+	return listed(organizations), err
 }
 
 type keyBody struct {
@@ -106,10 +103,7 @@ func (a *API) keyIssued(
 // listKeys answers GET /admin/organizations/{id}/keys.
 func (a *API) listKeys(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	keys, err := a.Queries.Keys(r.Context(), id)
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "organization")
-	}
-	return listed(keys), nil
+	return listed(keys), wire.NotFoundError(err, "organization")
 }
 
 // namedKey is a key that a path names.
@@ -163,10 +157,7 @@ type Limits struct {
 // getLimits answers GET /admin/organizations/{id}/limits.
 func (a *API) getLimits(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	found, err := a.Queries.Organization(r.Context(), id)
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "organization")
-	}
-	return wire.OK(limitsOf(found.Limits)), nil
+	return wire.OK(limitsOf(found.Limits)), wire.NotFoundError(err, "organization")
 }
 
 func limitsOf(set map[string]int64) Limits {

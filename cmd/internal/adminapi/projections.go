@@ -82,13 +82,7 @@ func (a *API) projectionRoutes(r routes) {
 // listProjections answers GET /admin/projections.
 func (a *API) listProjections(r *http.Request) (wire.Reply, error) {
 	list, err := a.Projections.Status(r.Context())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if list == nil {
-		list = []Projection{}
-	}
-	return wire.OK(List[Projection]{Items: list}), nil
+	return listed(list), err
 }
 
 // Rebuilding answers the request for a rebuild or a verification.

@@ -86,23 +86,17 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	sources, err := a.Queries.Sources(r.Context(), filter)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return listed(wire.ListOf(sources, Advised)), nil
+	return listed(wire.ListOf(sources, Advised)), err
 }
 
 // countSources answers GET /admin/sources/states.
 func (a *API) countSources(r *http.Request) (wire.Reply, error) {
 	counts, err := a.Queries.CountSources(r.Context())
-	if err != nil {
-		return wire.Reply{}, err
-	}
 	states := SourceStates{States: counts}
 	for _, n := range counts {
 		states.Total += n
 	}
-	return wire.OK(states), nil
+	return wire.OK(states), err
 }
 
 // collectSource answers POST /admin/sources/{id}/collect.

@@ -76,10 +76,7 @@ func (a *API) listAllDeliveries(r *http.Request) (wire.Reply, error) {
 	}
 	after := query.DeliveryMark{CreatedAt: before.at, ID: before.id}
 	deliveries, err := a.Queries.AllDeliveries(r.Context(), callerOf(r).Organization, filter, after, a.Now())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(stretchOf(deliveries, limit, func(d query.Delivery) mark { return mark{d.CreatedAt, d.ID} })), nil
+	return wire.OK(stretchOf(deliveries, limit, func(d query.Delivery) mark { return mark{d.CreatedAt, d.ID} })), err
 }
 
 // destinationOfQuery returns the id of the destination that a query parameter names as a path does.

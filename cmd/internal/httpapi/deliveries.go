@@ -46,10 +46,7 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	deliveries, total, err := a.Queries.Deliveries(r.Context(), callerOf(r).Organization, destination, filter, a.Now())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(wire.PageOf(deliveries, total, filter.Limit, filter.Offset)), nil
+	return wire.OK(wire.PageOf(deliveries, total, filter.Limit, filter.Offset)), err
 }
 
 // getDelivery answers GET /events/deliveries/{id}.

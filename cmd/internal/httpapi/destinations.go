@@ -59,24 +59,26 @@ func forNotices(of wire.Handler) wire.Handler {
 // createDestination answers POST /events/destinations.
 func (a *API) createDestination(r *http.Request, body createDestinationBody) (wire.Reply, error) {
 	made, err := a.Commands.CreateDestination(r.Context(), callerOf(r), body.create())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return a.createdDestination(r, made)
+	return a.createdDestination(r, made, err)
 }
 
 // createdDestination is the answer to a create, the only answer about a destination that has its secret in full.
-func (a *API) createdDestination(r *http.Request, made command.ProbedDestination) (wire.Reply, error) {
-	shown, err := a.changedDestination(r, made.Result, fullSecrets)
+func (a *API) createdDestination(
+	r *http.Request, made command.ProbedDestination, refused error,
+) (wire.Reply, error) {
+	shown, err := a.changedDestination(r, made.Result, refused, fullSecrets)
 	return wire.Created(createdDestinationJSON{shown, validationOf(made.Validation)}), err
 }
 
 // changedDestination shows a destination after a write, with its health as far as it is known, when the read model of
-// destinations and the named others have seen the write. If the destination is not there then, it was deleted in the
-// meantime.
+// destinations and the named others have seen the write, or returns its refusal. If the destination is not there then,
+// it was deleted in the meantime.
 func (a *API) changedDestination(
-	r *http.Request, w command.Result[destination.State], show secretView, more ...string,
+	r *http.Request, w command.Result[destination.State], refused error, show secretView, more ...string,
 ) (Destination, error) {
+	if refused != nil {
+		return Destination{}, refused
+	}
 	there := a.awaitRouting(r.Context(), w.Position, append(more, destinations.ReadModel.Name)...)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, w.ID.String(), a.Now())
 	if there && errors.Is(err, query.ErrNotFound) {
@@ -186,34 +188,25 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 			DestinationSettings: body.create("").DestinationSettings,
 			Sets:                destination.FieldsAll &^ destination.FieldExternalID,
 		})
-		if err != nil {
-			return wire.Reply{}, err
-		}
-		shown, err := a.changedDestination(r, changed, maskedSecrets)
+		shown, err := a.changedDestination(r, changed, err, maskedSecrets)
 		return wire.OK(shown), err
 	}
 	made, err := a.Commands.UpsertDestination(r.Context(), callerOf(r), command.UpsertDestination(body.create(ref)))
-	switch {
-	case err != nil:
-		return wire.Reply{}, err
-	case made.Created:
-		return a.createdDestination(r, made)
+	if made.Created {
+		return a.createdDestination(r, made, err)
 	}
-	shown, err := a.changedDestination(r, made.Result, maskedSecrets)
+	shown, err := a.changedDestination(r, made.Result, err, maskedSecrets)
 	return wire.OK(shown), err
 }
 
 // patchDestination answers PATCH /events/destinations/{ref}.
 func (a *API) patchDestination(r *http.Request, body patchDestinationBody, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), body.revise(id))
-	if err != nil {
-		return wire.Reply{}, err
-	}
 	var more []string
 	if body.Status.Set {
 		more = append(more, health.ReadModel.Name) // which counts from the beginning
 	}
-	shown, err := a.changedDestination(r, changed, maskedSecrets, more...)
+	shown, err := a.changedDestination(r, changed, err, maskedSecrets, more...)
 	return wire.OK(shown), err
 }
 
@@ -232,10 +225,7 @@ func (a *API) validateConfig(r *http.Request, body validateBody) (wire.Reply, er
 	found, err := a.Commands.ValidateConfig(r.Context(), callerOf(r), command.ValidateConfig{
 		URL: body.Config.Value.URL.Value, Headers: body.Config.Value.Headers.Value,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(validationOf(found)), nil
+	return wire.OK(validationOf(found)), err
 }
 
 // testDestination answers POST /events/destinations/{ref}/test.
@@ -257,10 +247,7 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 	if errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) {
 		return wire.Reply{}, a.untestable(r.Context(), found.ID)
 	}
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(testedOf(tested)), nil
+	return wire.OK(testedOf(tested)), err
 }
 
 // untestable returns why a destination can't be tested whose secrets or headers can't be opened.

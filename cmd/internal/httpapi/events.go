@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
+	"carillon/command/catalog"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
@@ -34,10 +35,7 @@ func (a *API) listEvents(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	events, err := a.Queries.PublishedEvents(r.Context(), callerOf(r).Organization, filter)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(stretchOf(events, limit, func(e query.PublishedEvent) mark { return mark{e.Time, e.ID} })), nil
+	return wire.OK(stretchOf(events, limit, func(e query.PublishedEvent) mark { return mark{e.Time, e.ID} })), err
 }
 
 // getEvent answers GET /events/events/{id}.
@@ -141,28 +139,9 @@ func (a *API) catalogRoutes(r routes) {
 
 // listEventTypes answers GET /events/types.
 func (a *API) listEventTypes(*http.Request) (wire.Reply, error) {
-	types := a.Commands.Catalog.Types()
-	list := make([]eventTypeJSON, len(types))
-	for i, t := range types {
-		list[i] = eventTypeJSON{
-			Type:             t.Name,
-			Description:      t.Description,
-			CurrentlyEmitted: t.CurrentlyEmitted,
-			FeedType:         t.FeedType,
-			Schema:           t.Schema,
-		}
-	}
-	return wire.OK(eventTypesJSON{Types: list}), nil
+	return wire.OK(eventTypesJSON{Types: a.Commands.Catalog.Types()}), nil
 }
 
 type eventTypesJSON struct {
-	Types []eventTypeJSON `json:"types"`
-}
-
-type eventTypeJSON struct {
-	Type             string         `json:"type"`
-	Description      string         `json:"description"`
-	CurrentlyEmitted bool           `json:"currentlyEmitted"`
-	FeedType         string         `json:"feedType,omitempty"`
-	Schema           jsontext.Value `json:"schema"`
+	Types []catalog.Type `json:"types"`
 }

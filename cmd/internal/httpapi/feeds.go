@@ -154,10 +154,7 @@ func (a *API) attachSource(r *http.Request, feed uuid.UUID, body attachSourceBod
 // listFeedSources answers GET /feeds/events/{id}/sources.
 func (a *API) listFeedSources(r *http.Request, feed uuid.UUID) (wire.Reply, error) {
 	associations, err := a.Queries.Associations(r.Context(), callerOf(r).Organization, feed)
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "feed")
-	}
-	return wire.OK(associations), nil
+	return wire.OK(associations), wire.NotFoundError(err, "feed")
 }
 
 // detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names:

@@ -61,10 +61,7 @@ func (a *API) itemsReply(r *http.Request, q *wire.Query, in query.ItemsQuery) (w
 		return wire.Reply{}, err
 	}
 	page, err := a.Queries.Items(r.Context(), callerOf(r).Organization, feed, in)
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "feed")
-	}
-	return wire.OK(itemsPage{page, in.Limit, in.Offset}), nil
+	return wire.OK(itemsPage{page, in.Limit, in.Offset}), wire.NotFoundError(err, "feed")
 }
 
 // withSource reports whether the source block is asked for.
@@ -145,10 +142,7 @@ func (a *API) getItem(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	shown, err := a.Queries.Item(r.Context(), callerOf(r).Organization, feedID, itemID, source, a.Now())
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "item")
-	}
-	return wire.OK(storedItem(shown)), nil
+	return wire.OK(storedItem(shown)), wire.NotFoundError(err, "item")
 }
 
 // storedItem is the stored form of an item.

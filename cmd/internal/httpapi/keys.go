@@ -26,9 +26,6 @@ type keyJSON struct {
 // predecessors.
 func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	keys, err := a.Queries.Keys(r.Context(), callerOf(r).Organization)
-	if err != nil {
-		return wire.Reply{}, err
-	}
 	now, list := a.Now(), []keyJSON{}
 	for _, k := range keys {
 		if k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt)) {
@@ -43,5 +40,5 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 			})
 		}
 	}
-	return wire.OK(list), nil
+	return wire.OK(list), err
 }

@@ -37,16 +37,18 @@ func (a *API) createSubscription(
 	in.Settings, _ = body.settings()
 	in.Settings.ExternalID = body.ExternalID.Value
 	made, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	shown, err := a.changedSubscription(r, made)
+	shown, err := a.changedSubscription(r, made, err)
 	return wire.Created(shown), err
 }
 
-// changedSubscription shows a subscription after a write. If the read model has seen the write and does not have the
-// subscription, it was deleted in the meantime.
-func (a *API) changedSubscription(r *http.Request, w command.Result[subscription.State]) (subscriptionJSON, error) {
+// changedSubscription shows a subscription after a write, or returns its refusal. If the read model has seen the write
+// and does not have the subscription, it was deleted in the meantime.
+func (a *API) changedSubscription(
+	r *http.Request, w command.Result[subscription.State], refused error,
+) (subscriptionJSON, error) {
+	if refused != nil {
+		return subscriptionJSON{}, refused
+	}
 	there := a.awaitRouting(r.Context(), w.Position, subscriptions.ReadModel.Name)
 	_, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, w.Value.Destination, w.ID.String())
 	if there && errors.Is(err, query.ErrNotFound) {
@@ -67,10 +69,7 @@ func (a *API) listSubscriptions(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	subscriptions, total, err := a.Queries.Subscriptions(r.Context(), callerOf(r).Organization, destination, limit, offset)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(wire.PageOf(wire.ListOf(subscriptions, subscriptionOf), total, limit, offset)), nil
+	return wire.OK(wire.PageOf(wire.ListOf(subscriptions, subscriptionOf), total, limit, offset)), err
 }
 
 // getSubscription answers GET /events/destinations/{ref}/subscriptions/{subRef}.
@@ -118,10 +117,7 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 			Sets:        subscription.FieldsAll &^ subscription.FieldExternalID,
 			Settings:    settings,
 		})
-		if err != nil {
-			return wire.Reply{}, err
-		}
-		shown, err := a.changedSubscription(r, changed)
+		shown, err := a.changedSubscription(r, changed, err)
 		return wire.OK(shown), err
 	}
 	destination, err := a.destinationID(r)
@@ -132,10 +128,7 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 	made, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), command.UpsertSubscription{
 		Destination: destination, Settings: settings,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	shown, err := a.changedSubscription(r, made)
+	shown, err := a.changedSubscription(r, made, err)
 	if made.Created {
 		return wire.Created(shown), err
 	}
@@ -147,10 +140,7 @@ func (a *API) patchSubscription(
 	r *http.Request, body patchSubscriptionBody, found query.Subscription,
 ) (wire.Reply, error) {
 	changed, err := a.Commands.ReviseSubscription(r.Context(), callerOf(r), body.revise(found.Destination, found.ID))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	shown, err := a.changedSubscription(r, changed)
+	shown, err := a.changedSubscription(r, changed, err)
 	return wire.OK(shown), err
 }
 
