@@ -258,7 +258,7 @@ func (p *lenient) object(level int) any {
 			return object
 		case ']', '{', '[': // belongs to the surrounding value: the brace is missing
 			return object
-		case ',', ':', ';':
+		case ',', ':', ';', '<': // a bracket begins no key
 			p.pos++
 			continue
 		}

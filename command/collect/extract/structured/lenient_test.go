@@ -38,6 +38,7 @@ func TestDecodeJSON(t *testing.T) {
 		{"tags between values", "<p>{<br />\n\"a\": \"x<br />y\",<br>\n\"b\": 10<br/>\n,\"c\": [<br />1,</p><p>2]<br />}</p>",
 			`[{"a":"x<br />y","b":10,"c":[1,2]}]`},
 		{"tags in a string", `{"a":"the "Best"<br>show","b":1,}`, `[{"a":"the \"Best\"<br>show","b":1}]`},
+		{"a bracket in the place of a key", `{"a":1,<x,"b":2}`, `[{"a":1,"b":2}]`},
 		{"html comment within", "{\"a\":1,\n<!-- \"b\": 2, -->\n\"c\":3}", `[{"a":1,"c":3}]`},
 		{"spaces as entities", `{&nbsp;"a":&nbsp;1,&#160;}`, `[{"a":1}]`},
 		{"several values", `{"a":1}{"b":2};`, `[{"a":1},{"b":2}]`},
