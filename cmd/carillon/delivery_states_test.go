@@ -37,11 +37,12 @@ import (
 	"carillon/query"
 )
 
-// statesOfOne makes an event with a delivery in each state, and returns the deliveries by state.
-func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[deliverystate.State]uuid.UUID) {
+// statesOfOne makes an event with a delivery in each state, and returns the deliveries and their destinations by
+// state.
+func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all, to map[deliverystate.State]uuid.UUID) {
 	s.Helper()
 	by := command.Caller{Organization: app.DevelopmentOrganization, Actor: "key:test", RequestID: uuid.New()}
-	to := map[deliverystate.State]uuid.UUID{}
+	to = map[deliverystate.State]uuid.UUID{}
 	for _, state := range deliverystate.States() {
 		settings := destination.Settings{Name: "To " + string(state), URL: "https://receiver.example/hook"}
 		made := must.Get(s.app.Commands.CreateDestination(ctx, by, command.CreateDestination{
@@ -90,7 +91,7 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 	s.decided(ctx, all[deliverystate.Discarded], delivery.Discard{Reason: "no subscription", At: time.Now()})
 	const hold = "UPDATE deliveries.due SET worker = 7, available_at = now() + interval '1 h' WHERE id = $1"
 	must.Get(s.app.Queries.Pool.Exec(ctx, hold, all[deliverystate.Delivering]))(s)
-	return published.ID, all
+	return published.ID, all, to
 }
 
 // decided executes a command of a delivery, and waits until it is read.
@@ -134,7 +135,7 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 	cfg.Roles = []string{config.RoleAPI, config.RoleProject, config.RoleDispatch} // without deliverers it is never ready
 	server := serve(t, cfg)
 	s := shell{T: t, app: server.app, server: server.flags}
-	event, all := s.statesOfOne(t.Context())
+	event, all, to := s.statesOfOne(t.Context())
 	get := s.visitor(t.Context())
 	metrics := get("http://" + s.app.AdminAddr().String() + "/metrics")
 	eventPage, eventText := get("/events/"+event.String()), s.asked("events", "show", event.String())
@@ -146,6 +147,23 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 	}
 	assert.True(t, parts == len(all) && detail.Recipients.Total == len(all),
 		"%d deliveries of %d destinations: %+v", parts, len(all), detail)
+	for _, name := range deliverystate.Names() {
+		set, _ := deliverystate.Named(name)
+		var list httpapi.Stretch[query.Delivery]
+		s.read(&list, "deliveries", "--status", name)
+		page := get("/deliveries?status=" + name)
+		for state, id := range all {
+			of := slices.IndexFunc(list.Items, func(d query.Delivery) bool { return d.ID == id })
+			if (of >= 0) != set.Has(state) || of >= 0 && list.Items[of].State != state {
+				t.Errorf("%s: the list of %s has it at %d", state, name, of)
+			}
+			assert.Equal(t, strings.Contains(page, id.String()), set.Has(state), "%s: the page of %s has it", state, name)
+			ofIts := get(fmt.Sprintf("/destinations/%s/deliveries?status=%s", to[state], name))
+			assert.Equal(t, strings.Contains(ofIts, id.String()), set.Has(state),
+				"%s: the page of its destination of %s has it", state, name)
+		}
+	}
+	rows, page := s.asked("deliveries"), get("/deliveries")
 	for state, id := range all {
 		words := string(state)
 		pill := fmt.Sprintf(`<span class="status %s">%[1]s</span>`, state)
@@ -164,27 +182,12 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 			t.Errorf("%s: the API shows %s and %s, and %d of the event", state, show.State, show.Status,
 				detail.Deliveries[state])
 		}
-		for _, name := range deliverystate.Names() {
-			set, _ := deliverystate.Named(name)
-			var list httpapi.Stretch[query.Delivery]
-			s.read(&list, "deliveries", "--status", name)
-			of := slices.IndexFunc(list.Items, func(d query.Delivery) bool { return d.ID == id })
-			if (of >= 0) != set.Has(state) || of >= 0 && list.Items[of].State != state {
-				t.Errorf("%s: the list of %s has it at %d", state, name, of)
-			}
-			assert.Equal(t, strings.Contains(get("/deliveries?status="+name), id.String()), set.Has(state),
-				"%s: the page of %s has it", state, name)
-			if has := strings.Contains(get(fmt.Sprintf("/destinations/%s/deliveries?status=%s", show.Destination, name)),
-				id.String()); has != set.Has(state) {
-				t.Errorf("%s: the page of its destination of %s has it: %t", state, name, has)
-			}
-		}
-		shown("row", row(s.asked("deliveries")), `\s`+words+`\s`)
+		shown("row", row(rows), `\s`+words+`\s`)
 		shown("show", s.asked("delivery", "show", id.String()), `status\s+`+words)
 		shown("events show", eventText, "destinations.*1 "+words)
 		shown("recipients", row(eventText), `\s`+words)
 		shown("page", get("/deliveries/"+id.String()), "<h1>news.item.added "+pill)
-		shown("list page", get("/deliveries"), `(?s)data-id="`+id.String()+`">\s*<td>`+pill)
+		shown("list page", page, `(?s)data-id="`+id.String()+`">\s*<td>`+pill)
 		shown("event page", eventPage, id.String()+`">`+pill)
 		shown("event page", eventPage, `who=`+words+`">\w+ 1<`)
 		shown("metrics", metrics, fmt.Sprintf(`carillon_deliveries\{state="%s"\} 1\n`, state))
