@@ -198,10 +198,7 @@ func (p place) compare(o place) placeVerdict {
 
 // within reports whether the other's address contains this venue, as addresses in one text do.
 func (p place) within(o place) bool {
-	return len(p.venue) > 0 && len(o.venue) == 0 && len(p.venue) > 1 &&
-		!slices.ContainsFunc(p.venue, func(w string) bool {
-			return !slices.ContainsFunc(o.where, func(x string) bool { return wordsEqual(w, x) })
-		})
+	return len(p.venue) > 1 && len(o.venue) == 0 && !hasMore(p.venue, o.where)
 }
 
 // neighbours reports whether two nearby venues have names with nothing in common, and different houses.
@@ -230,9 +227,17 @@ func (p place) likeness(o place, where placeVerdict) float64 {
 }
 
 func sharesWord(a, b []string) bool {
-	return slices.ContainsFunc(a, func(x string) bool {
-		return slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) })
-	})
+	return slices.ContainsFunc(a, func(word string) bool { return !lacks(b, word) })
+}
+
+// hasMore reports whether a name has a word that the other lacks.
+func hasMore(a, b []string) bool {
+	return slices.ContainsFunc(a, func(word string) bool { return lacks(b, word) })
+}
+
+// lacks reports whether no word of a name means the same as a word.
+func lacks(name []string, word string) bool {
+	return !slices.ContainsFunc(name, func(other string) bool { return wordsEqual(word, other) })
 }
 
 // wordsAgree reports whether two names mean the same: all words of the shorter one are in the other.
@@ -247,7 +252,7 @@ func wordsAgree(a, b []string) bool {
 	}
 	missing := 0
 	for _, x := range a {
-		if !slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) }) {
+		if lacks(b, x) {
 			missing++
 		}
 	}
@@ -258,9 +263,7 @@ func wordsAgree(a, b []string) bool {
 func addressesAgree(a, b []string) bool {
 	for i, x := range a {
 		for j, y := range b {
-			if x == y && houseNumber(x) && slices.ContainsFunc(beside(a, i), func(street string) bool {
-				return slices.ContainsFunc(beside(b, j), func(other string) bool { return wordsEqual(street, other) })
-			}) {
+			if x == y && houseNumber(x) && sharesWord(beside(a, i), beside(b, j)) {
 				return true
 			}
 		}
@@ -292,19 +295,8 @@ func town(where []string) []string {
 
 func roomsAgree(a, b []string) bool {
 	own := func(x, y []string) bool {
-		return slices.ContainsFunc(x, func(w string) bool {
-			return !roomWords[w] && !slices.ContainsFunc(y, func(o string) bool { return wordsEqual(w, o) })
-		})
+		return slices.ContainsFunc(x, func(w string) bool { return !roomWords[w] && lacks(y, w) })
 	}
-	return !own(a, b) && !own(b, a) || !own(a, b) && !roomKindsDiffer(a, b) || !own(b, a) && !roomKindsDiffer(a, b)
-}
-
-// roomKindsDiffer reports whether each of two names has a kind of room that the other lacks.
-func roomKindsDiffer(a, b []string) bool {
-	kind := func(x, y []string) bool {
-		return slices.ContainsFunc(x, func(w string) bool {
-			return !slices.ContainsFunc(y, func(o string) bool { return wordsEqual(w, o) })
-		})
-	}
-	return kind(a, b) && kind(b, a)
+	ownA, ownB := own(a, b), own(b, a)
+	return !ownA && !ownB || (!ownA || !ownB) && !(hasMore(a, b) && hasMore(b, a))
 }
