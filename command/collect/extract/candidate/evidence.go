@@ -26,11 +26,7 @@ func (o *observer) identify(c *Candidate) {
 	if len(c.Addresses) == 0 {
 		c.Addresses = own
 	}
-	for _, id := range c.IDs {
-		if !slices.Contains(c.ids, id) && len(c.ids) < maxLinks {
-			c.ids = append(c.ids, id)
-		}
-	}
+	c.ids = addNew(c.ids, c.IDs)
 	for _, u := range own {
 		if !o.namesMany(u) {
 			c.url = u

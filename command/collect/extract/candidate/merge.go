@@ -48,20 +48,15 @@ func (o *observer) together(found []*Candidate) []*Candidate {
 
 // rank returns the precedence of a syntax.
 func rank(s collect.Syntax) int {
-	switch s {
-	case collect.JSONLD:
-		return 0
-	case collect.Microdata:
-		return 1
-	case collect.RDFa:
-		return 2
-	case collect.Microformats:
-		return 3
-	case collect.HCalendar:
-		return 4
-	default:
-		return 5
+	if i := slices.Index(ranked, s); i >= 0 {
+		return i
 	}
+	return len(ranked)
+}
+
+// ranked are the syntaxes that precede all others, the best first.
+var ranked = []collect.Syntax{
+	collect.JSONLD, collect.Microdata, collect.RDFa, collect.Microformats, collect.HCalendar,
 }
 
 // maxCompared limits the comparisons of a candidate with those of the same title and day.
@@ -199,16 +194,7 @@ func (c *Candidate) merge(other *Candidate) {
 	}
 	c.mergeHoldings(other)
 	c.complete(other)
-	for _, image := range other.Images {
-		if !slices.Contains(c.Images, image) && len(c.Images) < maxLinks {
-			c.Images = append(c.Images, image)
-		}
-	}
-	for _, link := range other.Links {
-		if !slices.Contains(c.Links, link) && len(c.Links) < maxLinks {
-			c.Links = append(c.Links, link)
-		}
-	}
+	c.Images, c.Links, c.ids = addNew(c.Images, other.Images), addNew(c.Links, other.Links), addNew(c.ids, other.ids)
 	for _, u := range other.Addresses {
 		if !slices.ContainsFunc(c.Addresses, func(have *url.URL) bool {
 			return identity.Canonical(have) == identity.Canonical(u)
@@ -216,40 +202,41 @@ func (c *Candidate) merge(other *Candidate) {
 			c.Addresses = append(c.Addresses, u)
 		}
 	}
-	if c.url == nil && other.url != nil {
-		c.url = other.url
-		c.takeOrigins(collect.FieldURL, other)
-	}
-	for _, id := range other.ids {
-		if !slices.Contains(c.ids, id) && len(c.ids) < maxLinks {
-			c.ids = append(c.ids, id)
-		}
-	}
+	take(c, other, collect.FieldURL, &c.url, other.url)
 	c.Version = max(c.Version, other.Version)
 	c.Recurring = c.Recurring || other.Recurring
 	c.Exhibition = c.Exhibition || other.Exhibition
 	c.Series, c.Daily = c.Series || other.Series, c.Daily || other.Daily
-	if c.remark.Status == "" {
-		c.remark.Status = other.remark.Status
-	}
+	c.remark.Status = cmp.Or(c.remark.Status, other.remark.Status)
 	c.remark.SoldOut = c.remark.SoldOut || other.remark.SoldOut
 	c.completeCapacity(other)
 }
 
+// addNew appends the texts that a list lacks, up to maxLinks in all.
+func addNew(list, more []string) []string {
+	for _, text := range more {
+		if !slices.Contains(list, text) && len(list) < maxLinks {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// take takes over a field that is missing, with its origins.
+func take[T comparable](c, other *Candidate, field collect.Field, own *T, others T) {
+	var missing T
+	if *own == missing && others != missing {
+		*own = others
+		c.takeOrigins(field, other)
+	}
+}
+
 // complete takes over missing fields, and the fields that all instances of a happening share.
 func (c *Candidate) complete(other *Candidate) {
-	if c.Description == "" && other.Description != "" {
-		c.Description = other.Description
-		c.takeOrigins(collect.FieldDescription, other)
-	}
-	if c.ShortDescription == "" && other.ShortDescription != "" {
-		c.ShortDescription = other.ShortDescription
-		c.takeOrigins(collect.FieldShortDescription, other)
-	}
-	if c.Organizer == nil && other.Organizer != nil {
-		c.Organizer = other.Organizer
-		c.takeOrigins(collect.FieldOrganizer, other)
-	} else if c.Organizer != nil && other.Organizer != nil && identity.Words(c.Organizer.Name) == identity.Words(
+	take(c, other, collect.FieldDescription, &c.Description, other.Description)
+	take(c, other, collect.FieldShortDescription, &c.ShortDescription, other.ShortDescription)
+	take(c, other, collect.FieldOrganizer, &c.Organizer, other.Organizer)
+	if c.Organizer != other.Organizer && other.Organizer != nil && identity.Words(c.Organizer.Name) == identity.Words(
 		other.Organizer.Name) {
 		whole := *c.Organizer
 		whole.URL, whole.Contact = cmp.Or(whole.URL, other.Organizer.URL), cmp.Or(whole.Contact, other.Organizer.Contact)
@@ -268,32 +255,18 @@ func (c *Candidate) complete(other *Candidate) {
 			c.takeOrigins(field, other)
 		}
 	}
-	if c.PublishedAt == nil && other.PublishedAt != nil {
-		c.PublishedAt = other.PublishedAt
-		c.takeOrigins(collect.FieldPublished, other)
-	}
-	if c.Zone == "" && other.Zone != "" {
-		c.Zone = other.Zone
-		c.takeOrigins(collect.FieldTimezone, other)
-	}
+	take(c, other, collect.FieldPublished, &c.PublishedAt, other.PublishedAt)
+	take(c, other, collect.FieldTimezone, &c.Zone, other.Zone)
 }
 
 func (c *Candidate) completeCapacity(other *Candidate) {
 	if other.Capacity == nil {
 		return
 	}
-	whole := *other.Capacity
-	if c.Capacity != nil {
-		whole = *c.Capacity
-		if whole.Total == nil {
-			whole.Total = other.Capacity.Total
-		}
-		if whole.Available == nil {
-			whole.Available = other.Capacity.Available
-		}
-	} else {
-		c.takeOrigins(collect.FieldCapacity, other)
-	}
+	take(c, other, collect.FieldCapacity, &c.Capacity, other.Capacity)
+	whole := *c.Capacity
+	whole.Total = cmp.Or(whole.Total, other.Capacity.Total)
+	whole.Available = cmp.Or(whole.Available, other.Capacity.Available)
 	c.Capacity = &whole
 }
 

@@ -30,17 +30,11 @@ type Where struct {
 	Hours timing.Hours
 }
 
-// onlineWords are words in place of a venue.
+// onlineWords are words in place of a venue. true marks those that name a platform.
 var onlineWords = map[string]bool{
-	"online": true, "virtual": true, "zoom": true, "webinar": true, "livestream": true, "live stream": true,
-	"online event": true, "virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
-	"microsoft teams": true, "google meet": true, "youtube": true, "via zoom": true,
-}
-
-// noPlatforms are those of them that name no platform.
-var noPlatforms = map[string]bool{
-	"online": true, "virtual": true, "webinar": true, "livestream": true, "live stream": true, "online event": true,
-	"virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
+	"online": false, "virtual": false, "webinar": false, "livestream": false, "live stream": false,
+	"online event": false, "virtual event": false, "internet": false, "en ligne": false, "en línea": false,
+	"digital": false, "zoom": true, "microsoft teams": true, "google meet": true, "youtube": true, "via zoom": true,
 }
 
 // noPlaces are words of programs and people for a place that is not known or not set.
@@ -60,7 +54,10 @@ func IsNoPlace(name string) bool { return noPlaces[strings.ToLower(strings.TrimS
 var meeting = regexp.MustCompile(`(?i)\s*(?:[:;,|@-]|\bat\b)?\s*<?(https?://[^\s<>"]+)>?\s*`)
 
 // IsOnlineWord reports whether a name in place of a venue means the online part.
-func IsOnlineWord(name string) bool { return onlineWords[strings.ToLower(name)] }
+func IsOnlineWord(name string) bool {
+	_, is := onlineWords[strings.ToLower(name)]
+	return is
+}
 
 // Text parses a location in text: a link, a venue or an address. link returns a displayable link, "" for other texts.
 func (w *Where) Text(text string, link func(string) string) {
@@ -108,7 +105,7 @@ func (w *Where) meeting(text string, link func(string) string) string {
 
 // OnPlatform sets the platform, unless the name means just "online" or one is known.
 func (w *Where) OnPlatform(name string) {
-	if !noPlatforms[strings.ToLower(name)] {
+	if isPlatform, isWord := onlineWords[strings.ToLower(name)]; isPlatform || !isWord {
 		w.Platform = cmp.Or(w.Platform, name)
 	}
 }
