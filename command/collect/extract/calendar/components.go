@@ -41,7 +41,7 @@ type component struct {
 	calendar *header
 	event    *event
 	zone     *zoneRules
-	season   *season
+	isSeason bool
 	// begin is the index of its first line in file.spare.
 	begin int
 }
@@ -61,13 +61,7 @@ type header struct {
 
 // hints returns the names of zones of the calendar as a whole.
 func (h *header) hints() []string {
-	hints := make([]string, 0, 3)
-	for _, name := range []string{h.timezone, h.timezoneID} {
-		if name != "" {
-			hints = append(hints, name)
-		}
-	}
-	return hints
+	return slices.DeleteFunc([]string{h.timezone, h.timezoneID}, func(name string) bool { return name == "" })
 }
 
 // event is a VEVENT as it is written.
@@ -75,11 +69,14 @@ type event struct {
 	calendar *header
 	// number counts the VEVENTs of the file, from 1.
 	number int
-	lines  []line
+	lines
 }
 
-func (e *event) first(name string) (line, bool) {
-	for _, l := range e.lines {
+// lines are the properties of a component.
+type lines []line
+
+func (ls lines) first(name string) (line, bool) {
+	for _, l := range ls {
 		if l.name == name {
 			return l, true
 		}
@@ -87,27 +84,15 @@ func (e *event) first(name string) (line, bool) {
 	return line{}, false
 }
 
-func (e *event) value(name string) string {
-	l, _ := e.first(name)
+func (ls lines) value(name string) string {
+	l, _ := ls.first(name)
 	return strings.TrimSpace(l.value)
 }
 
-// zoneRules is a VTIMEZONE.
+// zoneRules is a VTIMEZONE. Its seasons are the STANDARD and DAYLIGHT parts.
 type zoneRules struct {
 	id, location string
-	seasons      []season
-}
-
-// season is a STANDARD or DAYLIGHT part of a zone.
-type season struct{ lines []line }
-
-func (s season) value(name string) string {
-	for _, l := range s.lines {
-		if l.name == name {
-			return strings.TrimSpace(l.value)
-		}
-	}
-	return ""
+	seasons      []lines
 }
 
 // read has the properties of events that are read.
@@ -145,9 +130,7 @@ func (f *file) parse(text string) {
 			return
 		}
 	}
-	for len(f.stack) > 0 {
-		f.pop() // with a missing END
-	}
+	f.closeFrom(0) // with a missing END
 	if f.unread > 1 {
 		f.notes.Add(collect.NoteBrokenMarkup, "%d lines of the calendar can't be read", f.unread)
 	}
@@ -203,11 +186,7 @@ func (f *file) top() *component {
 // begin opens a component. It closes an open component that can't contain the new one.
 func (f *file) begin(name string) {
 	if name == "VCALENDAR" || name == "VEVENT" {
-		if i := slices.IndexFunc(f.stack, func(c *component) bool { return c.name == name }); i >= 0 {
-			for len(f.stack) > i {
-				f.pop()
-			}
-		}
+		f.end(name)
 	}
 	if len(f.stack) >= maxDepth {
 		f.budget.Refuse("components are nested too deeply")
@@ -228,9 +207,7 @@ func (f *file) begin(name string) {
 	case "VTIMEZONE":
 		c.zone = &zoneRules{}
 	case "STANDARD", "DAYLIGHT":
-		if c.zone != nil {
-			c.season = &season{}
-		}
+		c.isSeason = c.zone != nil
 	}
 	f.stack = append(f.stack, c)
 }
@@ -241,9 +218,13 @@ func (f *file) end(name string) {
 	for i >= 0 && f.stack[i].name != name {
 		i--
 	}
-	if i < 0 {
-		return
+	if i >= 0 {
+		f.closeFrom(i)
 	}
+}
+
+// closeFrom closes the components from a position in the stack.
+func (f *file) closeFrom(i int) {
 	for len(f.stack) > i {
 		f.pop()
 	}
@@ -265,10 +246,9 @@ func (f *file) pop() {
 			c.event.lines = slices.Clone(lines)
 			f.events = append(f.events, c.event)
 		}
-	case c.season != nil:
+	case c.isSeason:
 		if len(c.zone.seasons) < maxSeasons && f.budget.Memory(lineBytes*len(lines)) {
-			c.season.lines = slices.Clone(lines)
-			c.zone.seasons = append(c.zone.seasons, *c.season)
+			c.zone.seasons = append(c.zone.seasons, slices.Clone(lines))
 		}
 	case c.name == "VTIMEZONE" && f.rules < maxZones:
 		f.rules++
@@ -306,7 +286,7 @@ func (f *file) property(l line) {
 			}
 			f.spare = append(f.spare, l)
 		}
-	case c.season != nil:
+	case c.isSeason:
 		switch l.name {
 		case "DTSTART", "TZOFFSETFROM", "TZOFFSETTO", "RRULE", "RDATE":
 			f.spare = append(f.spare, l)

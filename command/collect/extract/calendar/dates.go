@@ -72,7 +72,7 @@ func (m moment) instant() time.Time {
 
 // momentAt returns an instant on the clock of a zone.
 func momentAt(t time.Time, z zone) moment {
-	m := moment{wall: wallIn(t, z.loc), hasTime: true, zone: z}
+	m := moment{wall: timing.WallOf(t.In(z.loc)), hasTime: true, zone: z}
 	m.second = !m.instant().Equal(t)
 	return m
 }
@@ -108,13 +108,6 @@ func (m moment) stamp(stated zone) timing.Stamp {
 func (m moment) add(d time.Duration) moment {
 	m.wall, m.second = m.wall.Add(d), m.second && d == 0
 	return m
-}
-
-// wallIn returns the wall clock of an instant in a zone.
-func wallIn(t time.Time, loc *time.Location) time.Time {
-	t = t.In(loc)
-	y, m, d := t.Date()
-	return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }
 
 // parseLength reads a DURATION. A negative one is invalid.

@@ -187,15 +187,13 @@ func (m *mapper) where() {
 func (m *mapper) online(w *candidate.Where) {
 	for _, name := range []string{"CONFERENCE", "X-GOOGLE-CONFERENCE", "X-MICROSOFT-SKYPETEAMSMEETINGURL"} {
 		for _, l := range m.event.lines {
-			if l.name != name {
+			if l.name != name || w.Online != "" {
 				continue
 			}
-			link := m.shown(l.value)
-			if link == "" || w.Online != "" {
-				continue
+			if link := m.shown(l.value); link != "" {
+				w.IsOnline, w.Online = true, link
+				m.said(collect.FieldOnline, l, l.value)
 			}
-			w.IsOnline, w.Online = true, link
-			m.said(collect.FieldOnline, l, l.value)
 		}
 	}
 	l, _ := m.event.first("URL")
@@ -224,7 +222,7 @@ func (m *mapper) organizer() {
 	switch lower := strings.ToLower(value); {
 	case strings.HasPrefix(lower, "mailto:"):
 		o.Contact = markup.Plain(value[len("mailto:"):])
-	case m.link(value) != nil && strings.HasPrefix(lower, "http"):
+	case strings.HasPrefix(lower, "http"):
 		o.URL = m.shown(value)
 	}
 	if strings.HasPrefix(strings.ToLower(o.Name), "mailto:") {

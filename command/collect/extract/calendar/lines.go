@@ -61,23 +61,24 @@ func parseOnce(text string) (l line, ok bool) {
 		}
 	}
 	l.name = strings.ToUpper(l.name) // no copy if nothing changes
-	colon := end
+	l.value = text[end+1:]
 	if text[end] == ';' {
-		if colon = valueAt(text, end); colon < 0 {
+		if l.params, l.value, ok = cutUnquoted(text[end+1:], ':'); !ok {
+			l.params, l.value, ok = strings.Cut(text[end+1:], ":") // the quotes don't close
+		}
+		if !ok {
 			return line{}, false
 		}
-		l.params = text[end+1 : colon]
 	}
-	l.value = text[colon+1:]
 	if dated[l.name] {
 		// Names of zones contain colons, and not all programs quote them: the value begins at a date.
-		for at := colon; l.params != "" && !beginsDate(l.value); {
-			next := strings.IndexByte(text[at+1:], ':')
+		for at := len(text) - len(l.value); l.params != "" && !beginsDate(l.value); {
+			next := strings.IndexByte(text[at:], ':')
 			if next < 0 {
 				break
 			}
-			if at += 1 + next; beginsDate(text[at+1:]) {
-				l.params, l.value = text[end+1:at], text[at+1:]
+			if at += next + 1; beginsDate(text[at:]) {
+				l.params, l.value = text[end+1:at-1], text[at:]
 			}
 		}
 	}
@@ -122,47 +123,29 @@ func beginsDate(text string) bool {
 // dated are the properties with dates.
 var dated = map[string]bool{"DTSTART": true, "DTEND": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true}
 
-// valueAt returns the index of the colon after the parameters, outside of quotes unless they don't close.
-func valueAt(text string, from int) int {
-	quoted := false
-	for i := from; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			quoted = !quoted
-		case ':':
-			if !quoted {
-				return i
-			}
-		}
-	}
-	return strings.IndexByte(text, ':')
-}
-
-// param returns the value of a parameter, "" if it is missing.
-func (l line) param(name string) string {
-	for rest := l.params; rest != ""; {
-		end := separator(rest)
-		key, value, _ := strings.Cut(rest[:end], "=")
-		if strings.EqualFold(strings.TrimSpace(key), name) {
-			return unquote(value)
-		}
-		rest = strings.TrimPrefix(rest[end:], ";")
-	}
-	return ""
-}
-
-// separator returns the index of the next parameter, outside of quotes.
-func separator(text string) int {
+// cutUnquoted cuts a text at the first separator outside of quotes.
+func cutUnquoted(text string, separator byte) (before, after string, found bool) {
 	quoted := false
 	for i := range len(text) {
 		switch {
 		case text[i] == '"':
 			quoted = !quoted
-		case text[i] == ';' && !quoted:
-			return i
+		case text[i] == separator && !quoted:
+			return text[:i], text[i+1:], true
 		}
 	}
-	return len(text)
+	return text, "", false
+}
+
+// param returns the value of a parameter, "" if it is missing.
+func (l line) param(name string) string {
+	for part, rest := "", l.params; rest != ""; {
+		part, rest, _ = cutUnquoted(rest, ';')
+		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(strings.TrimSpace(key), name) {
+			return unquote(value)
+		}
+	}
+	return ""
 }
 
 // parameterText reverts the escapes of RFC 6868.

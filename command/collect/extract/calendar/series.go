@@ -245,11 +245,11 @@ func (s *series) clock(m moment) time.Time {
 	}
 	switch {
 	case m.hasTime && !s.start.hasTime && !m.zone.utc:
-		return dateOf(m.wall) // the date as written
+		return timing.Midnight(m.wall) // the date as written
 	case m.hasTime && !s.start.hasTime:
 		return s.dayOf(m.wall)
 	case !m.hasTime && s.start.hasTime:
-		return wall.Add(s.start.wall.Sub(dateOf(s.start.wall)))
+		return wall.Add(s.start.wall.Sub(timing.Midnight(s.start.wall)))
 	}
 	return wall
 }
@@ -257,21 +257,16 @@ func (s *series) clock(m moment) time.Time {
 // dayOf returns the date that an instant in UTC means in a series of whole days: the one that begins or ends with it on
 // the clock of the master or in UTC. Without a zone it is the nearest.
 func (s *series) dayOf(utc time.Time) time.Time {
-	wall := wallIn(utc, s.zone.loc)
+	wall := timing.WallOf(utc.In(s.zone.loc))
 	for _, t := range []time.Time{wall, utc} {
-		if clock := t.Sub(dateOf(t)); clock == 0 || clock == 24*time.Hour-time.Second {
-			return dateOf(t)
+		if clock := t.Sub(timing.Midnight(t)); clock == 0 || clock == 24*time.Hour-time.Second {
+			return timing.Midnight(t)
 		}
 	}
 	if s.zone.floats {
-		return dateOf(wall.Add(12 * time.Hour))
+		return timing.Midnight(wall.Add(12 * time.Hour))
 	}
-	return dateOf(wall)
-}
-
-// dateOf returns the day of a wall clock.
-func dateOf(wall time.Time) time.Time {
-	return wall.Truncate(24 * time.Hour)
+	return timing.Midnight(wall)
 }
 
 // starts returns the instances of rules and lists of dates, without the excepted ones. They are valid until the next
@@ -335,14 +330,14 @@ func (f *file) span(s *series, first instance) recurrence.Span {
 	if s.late {
 		from = f.thisMonth()
 	}
-	from = wallIn(from, first.start.zone.loc)
+	from = timing.WallOf(from.In(first.start.zone.loc))
 	if !first.start.hasTime {
-		from = dateOf(from)
+		from = timing.Midnight(from)
 	}
 	if first.end != nil {
 		from = from.Add(-min(max(first.end.wall.Sub(first.start.wall), 0), 366*24*time.Hour))
 	}
-	return recurrence.Span{From: from, To: wallIn(f.window.To, first.start.zone.loc)}
+	return recurrence.Span{From: from, To: timing.WallOf(f.window.To.In(first.start.zone.loc))}
 }
 
 // dates reads an RDATE: dates, or periods with ends.
@@ -388,7 +383,7 @@ type excepted struct {
 }
 
 func (x excepted) has(wall time.Time) bool {
-	return x.times[wall] || len(x.days) > 0 && x.days[dateOf(wall)]
+	return x.times[wall] || len(x.days) > 0 && x.days[timing.Midnight(wall)]
 }
 
 func (f *file) excepted(s *series, first instance, steps recurrence.Steps) excepted {

@@ -205,14 +205,14 @@ func (f *file) location(rules *zoneRules) (loc *time.Location, changes bool) {
 }
 
 // onsets returns the wall clocks at which a season begins.
-func (f *file) onsets(s season, from int) []time.Time {
+func (f *file) onsets(s lines, from int) []time.Time {
 	plain := &header{found: map[string]zone{}}
 	var all []time.Time
 	start, ok := f.parseMoment(plain, line{}, s.value("DTSTART"), nil)
 	if ok {
 		all = append(all, start.wall)
 	}
-	for _, l := range s.lines {
+	for _, l := range s {
 		switch {
 		case l.name == "RDATE":
 			for value := range strings.SplitSeq(l.value, ",") {

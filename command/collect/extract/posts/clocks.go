@@ -285,16 +285,6 @@ func (r *reader) labelOf(i int) label {
 	return unlabelled
 }
 
-// clockFrom returns the time that begins at a token.
-func (r *reader) clockFrom(i int) clock {
-	for _, c := range r.clocks {
-		if c.from == i {
-			return c
-		}
-	}
-	return clock{}
-}
-
 // maxLines limits the distance between a date and its time, in lines.
 const maxLines = 5
 
@@ -318,7 +308,7 @@ func (r *reader) clockOf(d date) *clock {
 	for k := range r.clocks {
 		c := &r.clocks[k]
 		switch {
-		case c.from == d.until && d.until > 0:
+		case d.until != nil && c.from == d.until.from:
 		case c.from >= d.from && c.to <= d.to:
 			behind = append(behind, c) // between the days of a range
 		case c.label == isDoors || r.contextOf(c.from).otherTimes:

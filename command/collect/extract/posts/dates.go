@@ -8,8 +8,8 @@ type date struct {
 	// days are the days of a list, in order, or the first day of a range; last is the last day of a range.
 	days []time.Time
 	last time.Time
-	// until is the token of the time at which the last day ends, if a range has both times; 0 if not.
-	until int
+	// until is the time at which the last day ends, if a range has both times. Optional.
+	until *clock
 	// words beside the day
 	weekday, year bool
 	// byName marks a day by a word such as "tomorrow", relative to the time of the post.
@@ -279,10 +279,7 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 		return part{}, false
 	}
 	// In "Dec 4, 8pm", the last number of a list may be the hour.
-	if r.isHour(to) && len(days) > 1 {
-		return part{}, false
-	}
-	if len(days) == 1 && r.isHour(to) {
+	if r.isHour(to) {
 		return part{}, false
 	}
 	return r.withYear(part{
@@ -319,7 +316,7 @@ func (r *reader) withYear(p part) part {
 
 // figures reads "5.12.", "05.12.2026", "4.-6.12.", "5/12", "12/5/26".
 func (r *reader) figures(i int) (part, bool) {
-	days, isRange, j := []int{r.at(i).number}, false, i+1
+	days, j := []int{r.at(i).number}, i+1
 	if !isDay(days[0]) || r.at(i).to-r.at(i).from > 2 {
 		return part{}, false
 	}
@@ -342,10 +339,9 @@ func (r *reader) figures(i int) (part, bool) {
 		return part{}, false
 	}
 	p := part{
-		days:    days,
-		isRange: isRange,
-		month:   time.Month(m.number),
-		to:      j + 2,
+		days:  days,
+		month: time.Month(m.number),
+		to:    j + 2,
 	}
 	if sign == "/" && r.monthFirst && days[0] <= 12 || m.number > 12 && days[0] <= 12 && sign != "." {
 		p.days, p.month = []int{m.number}, time.Month(days[0])

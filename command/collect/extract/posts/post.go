@@ -103,8 +103,8 @@ func newReader(b *budget.Budget, p Post) *reader {
 		post:       p,
 		text:       newText(text),
 		budget:     b,
-		wall:       wallOf(created),
-		today:      midnight(created),
+		wall:       timing.WallOf(created).Truncate(time.Minute),
+		today:      timing.Midnight(timing.WallOf(created)),
 		monthFirst: writesMonthFirst(p.Zone),
 		contexts:   map[int]context{},
 	}
@@ -119,15 +119,6 @@ func cut(text string) string {
 		text = strings.ToValidUTF8(text[:maxText], "")
 	}
 	return strings.TrimSpace(text)
-}
-
-func wallOf(t time.Time) time.Time {
-	return midnight(t).Add(time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute)
-}
-
-func midnight(t time.Time) time.Time {
-	y, m, d := t.Date()
-	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 }
 
 // writesMonthFirst reports whether people in the zone write the month first in figures, as North Americans do.
@@ -273,8 +264,8 @@ func (r *reader) holdings(d date, at *clock) []candidate.Holding {
 	for _, day := range days {
 		h := candidate.Holding{When: timing.Range{Start: stamp(day)}}
 		switch {
-		case at != nil && d.until > 0:
-			h.When.End = &timing.Stamp{Wall: last.Add(r.clockFrom(d.until).start), HasTime: true}
+		case at != nil && d.until != nil:
+			h.When.End = &timing.Stamp{Wall: last.Add(d.until.start), HasTime: true}
 		case at != nil && at.hasEnd:
 			end := day
 			if !last.IsZero() {

@@ -59,7 +59,7 @@ func (r *reader) joinRanges() {
 			before.last, before.to, before.year = d.days[0], d.to, before.year || d.year
 			for _, c := range r.clocks {
 				if c.from >= d.to && c.from <= d.to+3 && c.line == r.at(d.from).line {
-					before.until, before.to = c.from, c.to
+					before.until, before.to = &c, c.to
 					break
 				}
 			}

@@ -124,18 +124,19 @@ func (m *mapper) candidate(it *item, parts []*item) *candidate.Candidate {
 	return c
 }
 
-// says records a property as origin of a field, with the position of its first value.
-func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, prop string) {
-	for _, v := range it.values(prop) {
-		text, at := v.text, v.node
-		if v.item != nil {
-			text, at = cmp.Or(v.item.naming(), v.item.id), v.item.node
+// says records properties as origins of a field, with the position of their first values.
+func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, props ...string) {
+	for _, prop := range props {
+		for _, v := range it.values(prop) {
+			text, at := v.text, v.node
+			if v.item != nil {
+				text, at = cmp.Or(v.item.naming(), v.item.id), v.item.node
+			} else if strings.TrimSpace(text) == "" {
+				continue
+			}
+			c.Says(field, it.path()+"."+prop, it.element(at), text)
+			break
 		}
-		if strings.TrimSpace(text) == "" && v.item == nil {
-			continue
-		}
-		c.Says(field, it.path()+"."+prop, it.element(at), text)
-		return
 	}
 }
 

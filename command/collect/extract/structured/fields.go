@@ -45,15 +45,11 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 		return
 	}
 	event.Capacity = &c
-	for _, prop := range []string{
-		"maximumAttendeeCapacity", "remainingAttendeeCapacity", "maximumPhysicalAttendeeCapacity",
-		"maximumVirtualAttendeeCapacity",
-	} {
-		m.says(event, collect.FieldCapacity, it, prop)
-	}
+	m.says(event, collect.FieldCapacity, it, "maximumAttendeeCapacity", "remainingAttendeeCapacity",
+		"maximumPhysicalAttendeeCapacity", "maximumVirtualAttendeeCapacity")
 	if c.Available != nil && offers > 0 {
 		for _, offer := range m.graph.things(it, "offers")[:1] {
-			m.says(event, collect.FieldCapacity, offer, firstKnown(offer, "inventoryLevel", "availability"))
+			m.says(event, collect.FieldCapacity, offer, firstKnown(offer, "inventoryLevel", "availability")...)
 		}
 	}
 }
@@ -105,13 +101,11 @@ func (m *mapper) organizer(c *candidate.Candidate, it *item) {
 func (m *mapper) organizerOf(v value) *happening.Organizer {
 	t := m.graph.target(v)
 	if t == nil {
-		if strings.Contains(v.text, "://") && m.resolve(v.text) != nil {
+		name := m.graph.line(v.text)
+		if name == "" || strings.Contains(v.text, "://") && m.resolve(v.text) != nil {
 			return nil
 		}
-		if name := m.graph.line(v.text); name != "" {
-			return &happening.Organizer{Name: name}
-		}
-		return nil
+		return &happening.Organizer{Name: name}
 	}
 	o := happening.Organizer{Name: m.graph.plain(t, "name")}
 	if o.Name == "" {

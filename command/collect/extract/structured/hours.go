@@ -93,7 +93,7 @@ func (m *mapper) timed(c *candidate.Candidate, it *item, n *html.Node) bool {
 	when := &c.Holdings[0].When
 	text := m.graph.shown(n, maxTimeText)
 	start, end, ok := timing.ShownTimes(text)
-	if day := m.stamp(text); !ok || day != nil && !midnight(day.Wall).Equal(when.Start.Wall) {
+	if day := m.stamp(text); !ok || day != nil && !timing.Midnight(day.Wall).Equal(when.Start.Wall) {
 		return false
 	}
 	if start.Halved && (end == nil || end.Halved) && (m.language == "" || strings.HasPrefix(m.language, "en")) {

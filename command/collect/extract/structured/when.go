@@ -47,18 +47,8 @@ func (m *mapper) saysWhen(c *candidate.Candidate, it *item) {
 	if schedules := m.graph.things(it, "eventSchedule"); len(schedules) > 0 && it.one("startDate") == "" {
 		from = schedules[0]
 	}
-	for _, prop := range []string{"startDate", "previousStartDate"} {
-		if from.one(prop) != "" {
-			m.says(c, collect.FieldStart, from, prop)
-			break
-		}
-	}
-	for _, prop := range []string{"endDate", "duration"} {
-		if from.one(prop) != "" {
-			m.says(c, collect.FieldEnd, from, prop)
-			break
-		}
-	}
+	m.says(c, collect.FieldStart, from, firstKnown(from, "startDate", "previousStartDate")...)
+	m.says(c, collect.FieldEnd, from, firstKnown(from, "endDate", "duration")...)
 }
 
 func (m *mapper) holdings(it *item, status happening.Status) []candidate.Holding {
@@ -171,12 +161,12 @@ func (m *mapper) schedules(it *item) []candidate.Holding {
 func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.Stamp) {
 	start := m.stamp(cmp.Or(s.one("startDate"), event.one("startDate")))
 	if start != nil {
-		date := midnight(start.Wall)
+		date := timing.Midnight(start.Wall)
 		rule.Start = &date
 	}
 	if end := m.stamp(cmp.Or(s.one("endDate"), event.one("endDate"))); end != nil && (rule.Start == nil ||
 		end.Wall.After(*rule.Start)) {
-		date := midnight(end.Wall)
+		date := timing.Midnight(end.Wall)
 		// The end of the event's first evening isn't that of its schedule.
 		if s.one("endDate") != "" || rule.Start == nil || date.Sub(*rule.Start) > 48*time.Hour {
 			rule.End = &date
@@ -195,7 +185,7 @@ func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.S
 	rule.Opens, offset = timeOfDay(s.one("startTime"))
 	rule.Closes, _ = timeOfDay(s.one("endTime"))
 	if rule.Opens == nil && start != nil && start.HasTime {
-		opens := start.Wall.Sub(midnight(start.Wall))
+		opens := start.Wall.Sub(timing.Midnight(start.Wall))
 		if rule.Opens = &opens; start.HasOffset {
 			offset = &start.Offset
 		}
@@ -234,7 +224,7 @@ func (m *mapper) offset(event, s *item, opens time.Duration) *int {
 		if start == nil || !start.HasTime || !start.HasOffset {
 			continue
 		}
-		if !start.IsUTC() || start.Wall.Sub(midnight(start.Wall)) == opens {
+		if !start.IsUTC() || start.Wall.Sub(timing.Midnight(start.Wall)) == opens {
 			return &start.Offset
 		}
 	}
@@ -282,9 +272,8 @@ func (m *mapper) shownLocal(it *item, prop string, s timing.Stamp, loc *time.Loc
 		}
 		utc := s
 		utc.HasOffset, utc.Offset = true, 0
-		at := utc.In(loc)
-		local := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
-		if day := m.stamp(text); clock.Is(local) && (day == nil || midnight(day.Wall).Equal(midnight(local))) {
+		local := timing.WallOf(utc.In(loc))
+		if day := m.stamp(text); clock.Is(local) && (day == nil || timing.Midnight(day.Wall).Equal(timing.Midnight(local))) {
 			return true, false
 		}
 	}
@@ -322,7 +311,7 @@ func (it *item) numbers(prop string) []int {
 func timeOfDay(text string) (sinceMidnight *time.Duration, offset *int) {
 	// Some pages have a whole date in place of a time.
 	if s, err := timing.Parse(text, false); err == nil && s.HasTime {
-		c := s.Wall.Sub(midnight(s.Wall))
+		c := s.Wall.Sub(timing.Midnight(s.Wall))
 		if s.HasOffset {
 			offset = &s.Offset
 		}
@@ -333,10 +322,6 @@ func timeOfDay(text string) (sinceMidnight *time.Duration, offset *int) {
 		return nil, nil
 	}
 	return &c, offset
-}
-
-func midnight(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
 // status reads eventStatus. It is "" without a statement, and for "scheduled", which many programs write for every

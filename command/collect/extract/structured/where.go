@@ -95,7 +95,7 @@ func (it *item) isPlace() bool {
 
 func (w *whereabouts) virtual(t *item) {
 	if !w.IsOnline {
-		w.says(w.c, collect.FieldOnline, t, firstKnown(t, "url", "sameAs", "name"))
+		w.says(w.c, collect.FieldOnline, t, firstKnown(t, "url", "sameAs", "name")...)
 	}
 	w.IsOnline = true
 	for _, prop := range []string{"url", "sameAs"} {
@@ -153,8 +153,7 @@ func (w *whereabouts) point(t *item) {
 	for _, g := range append(w.graph.things(t, "geo"), t) {
 		if w.Geo == nil {
 			if w.Geo = place.Coordinates(g.one("latitude"), g.one("longitude")); w.Geo != nil {
-				w.says(w.c, collect.FieldCoordinates, g, "latitude")
-				w.says(w.c, collect.FieldCoordinates, g, "longitude")
+				w.says(w.c, collect.FieldCoordinates, g, "latitude", "longitude")
 			}
 		}
 	}
@@ -242,9 +241,8 @@ func (w *whereabouts) postal(a *item) {
 	if len(w.Within) == 0 {
 		w.Venue = cmp.Or(w.Venue, w.graph.plain(a, "name"))
 	}
-	for _, prop := range []string{"streetAddress", "addressLocality", "addressRegion", "postalCode", "addressCountry"} {
-		w.says(w.c, collect.FieldLocation, a, prop)
-	}
+	w.says(w.c, collect.FieldLocation, a, "streetAddress", "addressLocality", "addressRegion", "postalCode",
+		"addressCountry")
 }
 
 // opening reads opening hours, of the event or of its place.
@@ -268,12 +266,12 @@ func (w *whereabouts) opening(t *item) {
 	}
 }
 
-// firstKnown returns the first of the properties that the item has, or "".
-func firstKnown(it *item, props ...string) string {
-	for _, prop := range props {
+// firstKnown returns the first of the properties that the item has, if it has one.
+func firstKnown(it *item, props ...string) []string {
+	for i, prop := range props {
 		if it.one(prop) != "" {
-			return prop
+			return props[i : i+1]
 		}
 	}
-	return ""
+	return nil
 }

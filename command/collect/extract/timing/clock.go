@@ -18,13 +18,7 @@ var (
 	offsetHM  = regexp.MustCompile(`^(?:GMT|UTC)?\s?([+\x{2212}-])(\d{1,2})(?::?(\d{2}))?(?::\d{2})?`)
 )
 
-// ParseClock reads a time of day: "19:00:00", "7:30 PM", "1930", "T19".
-func ParseClock(text string) (sinceMidnight time.Duration, ok bool) {
-	sinceMidnight, _, ok = parseClock(strings.TrimLeft(strings.TrimSpace(text), "Tt"))
-	return sinceMidnight, ok
-}
-
-// ParseTime reads a time of day as [ParseClock] does, and its offset; nil for none.
+// ParseTime reads a time of day: "19:00:00", "7:30 PM", "1930", "T19", and its offset; nil for none.
 func ParseTime(text string) (sinceMidnight time.Duration, offset *int, ok bool) {
 	clock, rest, ok := parseClock(strings.TrimLeft(strings.TrimSpace(text), "Tt"))
 	if seconds, stated := parseOffset(strings.TrimSpace(rest)); ok && stated {
@@ -106,7 +100,7 @@ func cutShown(text string) (s Shown, rest string, ok bool) {
 
 // Is reports whether the time may be that of a wall clock.
 func (s Shown) Is(wall time.Time) bool {
-	clock := wall.Sub(midnight(wall)).Truncate(time.Minute)
+	clock := wall.Sub(Midnight(wall)).Truncate(time.Minute)
 	return clock == s.Clock || s.Halved && (clock+day/2)%day == s.Clock%day
 }
 
@@ -166,19 +160,23 @@ func parseOffset(text string) (seconds int, ok bool) {
 		if halfOfDay.MatchString(text[len(g[0]):]) {
 			return 0, false // the end of a range such as "8:00 AM-9:00 AM"
 		}
-		hours, minutes := number(g[2]), number(g[3])
-		if hours > 14 || minutes > 59 {
-			return 0, false
-		}
-		seconds = hours*3600 + minutes*60
-		if g[1] != "+" {
-			seconds = -seconds
-		}
-		return seconds, true
+		return offsetOf(g[1], g[2], g[3])
 	}
 	name, _, _ := strings.Cut(strings.ToUpper(text), " ")
 	hours, ok := abbreviations[strings.Trim(name, "()[]")]
 	return hours * 3600, ok
+}
+
+// offsetOf returns an offset in seconds east of UTC.
+func offsetOf(sign, hours, minutes string) (seconds int, ok bool) {
+	h, m := number(hours), number(minutes)
+	if h > 14 || m > 59 {
+		return 0, false
+	}
+	if seconds = h*3600 + m*60; sign == "-" || sign == "\u2212" {
+		seconds = -seconds
+	}
+	return seconds, true
 }
 
 // Length is an ISO 8601 duration. Years, months, weeks and days are calendar units, Clock is the part after the T.

@@ -32,8 +32,8 @@ func (h Hours) AddText(text string) {
 	if m == nil {
 		return
 	}
-	opens, ok := ParseClock(m[2])
-	closes, ok2 := ParseClock(m[3])
+	opens, _, ok := ParseTime(m[2])
+	closes, _, ok2 := ParseTime(m[3])
 	if !ok || !ok2 {
 		return
 	}
@@ -68,7 +68,7 @@ func (h Hours) Apply(spans []Span, loc *time.Location) []Span {
 			open = append(open, s)
 			continue
 		}
-		date := midnight(wallOf(s.Start.In(loc)))
+		date := Midnight(WallOf(s.Start.In(loc)))
 		o, ok := h[date.Weekday()]
 		if !ok {
 			continue

@@ -41,17 +41,15 @@ func ParseWeekday(text string) (Weekday, bool) {
 	if m == nil {
 		return Weekday{}, false
 	}
-	word := strings.ToLower(m[2])
+	word, nth := strings.ToLower(m[2]), number(strings.TrimPrefix(m[1], "+"))
 	for d := time.Sunday; d <= time.Saturday; d++ {
 		name := strings.ToLower(d.String())
 		if strings.HasPrefix(name+"s", word) || strings.HasPrefix(name, strings.TrimSuffix(word, "s")) {
-			return Weekday{Day: d, Nth: number(strings.TrimPrefix(m[1], "+"))}, true
+			return Weekday{Day: d, Nth: nth}, true
 		}
 	}
-	if d, ok := weekday(word); ok {
-		return Weekday{Day: d, Nth: number(strings.TrimPrefix(m[1], "+"))}, true
-	}
-	return Weekday{}, false
+	d, ok := weekday(word)
+	return Weekday{Day: d, Nth: nth}, ok
 }
 
 // frequencies are the words that publishers write instead of a duration.
@@ -82,9 +80,9 @@ const maxYears = 50
 // the window remain, or the last one.
 func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 	rule, anchor := s.rule()
-	span := recurrence.Span{From: midnight(w.From), To: midnight(w.To).AddDate(0, 0, 1)}
+	span := recurrence.Span{From: Midnight(w.From), To: Midnight(w.To).AddDate(0, 0, 1)}
 	if s.End != nil {
-		rule.Until = recurrence.Until{Wall: midnight(*s.End)}
+		rule.Until = recurrence.Until{Wall: Midnight(*s.End)}
 	}
 	excepted := s.excepted()
 	walk := func(from time.Time, yield func(Range) bool) {
@@ -94,24 +92,17 @@ func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 			return excepted.has(r.Start) || yield(r)
 		})
 	}
-	bounded := s.Start != nil && (s.End != nil || s.Count > 0)
-	if !bounded {
-		return affordable(b, upTo(maxRepetitions, walk, span.From))
+	var all []Range
+	bounded, earliest := s.Start != nil && (s.End != nil || s.Count > 0), span.From.AddDate(-maxYears, 0, 0)
+	if bounded {
+		all = upTo(maxRepetitions+1, walk, earliest)
 	}
-	earliest := span.From.AddDate(-maxYears, 0, 0)
-	all := upTo(maxRepetitions+1, walk, earliest)
-	if len(all) <= maxRepetitions {
-		return affordable(b, all)
+	if !bounded || len(all) > maxRepetitions {
+		all = upTo(maxRepetitions, walk, span.From)
+		if bounded && len(all) == 0 {
+			walk(earliest, func(r Range) bool { all = append(all[:0], r); return true })
+		}
 	}
-	if all = upTo(maxRepetitions, walk, span.From); len(all) > 0 {
-		return affordable(b, all)
-	}
-	walk(earliest, func(r Range) bool { all = append(all[:0], r); return true })
-	return affordable(b, all)
-}
-
-// affordable returns the ranges if the budget permits keeping them.
-func affordable(b *budget.Budget, all []Range) []Range {
 	if !b.Memory(rangeBytes * len(all)) {
 		return nil
 	}
@@ -144,16 +135,16 @@ type exceptions struct{ days, times map[time.Time]bool }
 func (s Schedule) excepted() exceptions {
 	e := exceptions{map[time.Time]bool{}, map[time.Time]bool{}}
 	for _, x := range s.Except {
-		if x.HasTime && s.Opens != nil && !wallOf(x.Wall).Equal(midnight(x.Wall)) {
+		if x.HasTime && s.Opens != nil && !WallOf(x.Wall).Equal(Midnight(x.Wall)) {
 			e.times[x.Wall] = true
 		} else {
-			e.days[midnight(x.Wall)] = true
+			e.days[Midnight(x.Wall)] = true
 		}
 	}
 	return e
 }
 
-func (e exceptions) has(start Stamp) bool { return e.days[midnight(start.Wall)] || e.times[start.Wall] }
+func (e exceptions) has(start Stamp) bool { return e.days[Midnight(start.Wall)] || e.times[start.Wall] }
 
 // rule returns the schedule as a recurrence rule, and the day from which it counts.
 func (s Schedule) rule() (recurrence.Rule, time.Time) {
@@ -166,7 +157,7 @@ func (s Schedule) rule() (recurrence.Rule, time.Time) {
 		WeekStart:  time.Monday,
 	}
 	if s.Start != nil {
-		anchor, r.Count = midnight(*s.Start), s.Count
+		anchor, r.Count = Midnight(*s.Start), s.Count
 	}
 	r.Frequency, r.Interval = s.frequency()
 	if len(s.ByMonthWeek) > 0 {

@@ -126,7 +126,7 @@ func TestExpand_times(t *testing.T) {
 	}.Expand(nil, window)
 	got := make([]string, 0, len(all))
 	for _, r := range all {
-		got = append(got, shown(r.Spans(loc, window), loc))
+		got = append(got, shown(r.In(loc).Spans(window), loc))
 	}
 	assert.Equal(t, strings.Join(got, " | "), "26 22:00-27.02:00 | 2 22:00-3.02:00", "Join")
 }

@@ -57,23 +57,20 @@ type Span struct {
 // maxDays limits the days of a range outside of a window.
 const maxDays = 400
 
-// Spans returns the days of the range in loc as separate spans.
-//
-// A night that ends by noon is one span, which belongs to its first day. If the time of the end is later than that of
-// the start, those are the hours of each day; else the range continues through the nights. Hours that end by six in
-// the morning repeat each night. A range of midnights, or from midnight to 23:59, means whole days. An end before the
-// start is the night's end if they share the date and it is at most 16 hours later, and ignored if not.
-//
-// A range of more than 400 days is cut to the window; at least one day remains.
-func (r Range) Spans(loc *time.Location, w Window) []Span { return r.In(loc).Spans(w) }
-
-// In returns the range in the zone loc.
-func (r Range) In(loc *time.Location) Period { return Period{r.period(loc), loc} }
-
-// Period is a range in one zone.
+// Period is a range in one zone: a number of days, each with hours from open to close, counted from midnight.
 type Period struct {
-	period
-	loc *time.Location
+	loc    *time.Location
+	first  time.Time // wall clock, midnight
+	days   int
+	allDay bool
+	open   time.Duration
+	close  time.Duration // 0 for an unknown end
+	// through marks a range that continues over the nights between open and close.
+	through bool
+	// start and end as stated, for a single day: a wall clock can't distinguish the two equal hours at the end of summer
+	// time.
+	start time.Time
+	end   *time.Time
 }
 
 // Location returns the zone of the period.
@@ -99,8 +96,8 @@ func (p Period) IsCourse() bool {
 
 // FirstDay returns the first day of the range as a range.
 func (r Range) FirstDay(loc *time.Location) Range {
-	p := r.period(loc)
-	first := p.span(0, loc)
+	p := r.In(loc)
+	first := p.span(0)
 	r.End, r.Length = nil, Length{}
 	if first.End != nil && !p.allDay && !p.through {
 		r.Length.Clock = first.End.Sub(first.Start)
@@ -108,7 +105,14 @@ func (r Range) FirstDay(loc *time.Location) Range {
 	return r
 }
 
-// Spans returns the days of the range, see [Range.Spans].
+// Spans returns the days of the range as separate spans.
+//
+// A night that ends by noon is one span, which belongs to its first day. If the time of the end is later than that of
+// the start, those are the hours of each day; else the range continues through the nights. Hours that end by six in
+// the morning repeat each night. A range of midnights, or from midnight to 23:59, means whole days. An end before the
+// start is the night's end if they share the date and it is at most 16 hours later, and ignored if not.
+//
+// A range of more than 400 days is cut to the window; at least one day remains.
 func (p Period) Spans(w Window) []Span {
 	from, to := 0, p.days
 	if p.days > maxDays {
@@ -119,34 +123,21 @@ func (p Period) Spans(w Window) []Span {
 	}
 	spans := make([]Span, 0, to-from)
 	for i := from; i < to; i++ {
-		spans = append(spans, p.span(i, p.loc))
+		spans = append(spans, p.span(i))
 	}
 	return spans
 }
 
-// period is a range in local time: a number of days, each with hours from open to close, counted from midnight.
-type period struct {
-	first  time.Time // wall clock, midnight
-	days   int
-	allDay bool
-	open   time.Duration
-	close  time.Duration // 0 for an unknown end
-	// through marks a range that continues over the nights between open and close.
-	through bool
-	// start and end as stated, for a single day: a wall clock can't distinguish the two equal hours at the end of summer
-	// time.
-	start time.Time
-	end   *time.Time
-}
-
-func (r Range) period(loc *time.Location) period {
+// In returns the range in the zone loc.
+func (r Range) In(loc *time.Location) Period {
 	start := r.Start.In(loc)
 	if !r.Start.HasTime {
 		start = OnWall(r.Start.Wall, loc)
 	}
 	wall := r.Start.clock(start)
-	first := midnight(wall)
-	p := period{
+	first := Midnight(wall)
+	p := Period{
+		loc:    loc,
 		start:  start,
 		first:  first,
 		days:   1,
@@ -159,7 +150,7 @@ func (r Range) period(loc *time.Location) period {
 		p.allDay = p.allDay || p.open == 0
 		return p
 	}
-	last := midnight(wall)
+	last := Midnight(wall)
 	clock := wall.Sub(last)
 	p.days = daysBetween(p.first, last) + 1
 	switch {
@@ -178,7 +169,7 @@ func (r Range) period(loc *time.Location) period {
 // clock returns the wall clock of a stamp, which differs from that of the instant at for a time that clocks skip.
 func (s Stamp) clock(at time.Time) time.Time {
 	if s.HasOffset {
-		return wallOf(at)
+		return WallOf(at)
 	}
 	return s.Wall
 }
@@ -187,7 +178,7 @@ func (s Stamp) clock(at time.Time) time.Time {
 const maxNight = 16 * time.Hour
 
 // until sets the end of a period with times; days includes its date already.
-func (p *period) until(end time.Time, clock time.Duration) {
+func (p *Period) until(end time.Time, clock time.Duration) {
 	switch {
 	case p.days == 1 && clock <= p.open && end.After(p.start) && end.Sub(p.start) < nearChange:
 		// Clocks are set back in between.
@@ -198,7 +189,7 @@ func (p *period) until(end time.Time, clock time.Duration) {
 		return // a mistake
 	case p.days == 1 && clock < p.open:
 		clock += day // both have the same date
-		end = OnWall(p.first.Add(clock), p.start.Location())
+		end = OnWall(p.first.Add(clock), p.loc)
 	case p.days > 1 && clock <= 6*time.Hour && clock <= p.open:
 		p.days--
 		clock += day
@@ -220,7 +211,7 @@ func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, wall ti
 		s := *r.End
 		s.Offset, s.HasOffset = r.Start.Offset, true
 		t := s.In(loc)
-		return &t, wallOf(t), false
+		return &t, WallOf(t), false
 	case r.End != nil && r.End.HasTime:
 		t := r.End.In(loc)
 		return &t, r.End.clock(t), false
@@ -240,15 +231,15 @@ func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, wall ti
 			t = OnWall(r.Start.clock(start).AddDate(l.Years, l.Months, l.Weeks*7+l.Days), loc)
 		}
 		t = t.Add(l.Clock) // elapsed hours, also when clocks change
-		return &t, wallOf(t), false
+		return &t, WallOf(t), false
 	}
 	return nil, time.Time{}, false
 }
 
 // span returns the i-th day.
-func (p period) span(i int, loc *time.Location) Span {
+func (p Period) span(i int) Span {
 	date := p.first.AddDate(0, 0, i)
-	at := func(clock time.Duration) time.Time { return OnWall(date.Add(clock), loc) }
+	at := func(clock time.Duration) time.Time { return OnWall(date.Add(clock), p.loc) }
 	s := Span{Day: i, Start: at(p.open)}
 	var end time.Time
 	switch {
@@ -280,7 +271,7 @@ func (p period) span(i int, loc *time.Location) Span {
 func (p Period) exact() Span {
 	s := Span{Start: p.start, End: p.end}
 	if p.end != nil && !p.end.After(p.start) {
-		s.End = p.span(0, p.loc).End
+		s.End = p.span(0).End
 	}
 	return s
 }

@@ -99,7 +99,7 @@ func TestSpans(t *testing.T) {
 				end := stamp(t, tt.end)
 				r.End = &end
 			}
-			spans := r.Spans(loc, window)
+			spans := r.In(loc).Spans(window)
 			assert.Equal(t, shown(spans, loc), tt.want, "shown")
 			for i, s := range spans {
 				assert.True(t, s.Day == i, "day %d counts as %d", i, s.Day)
@@ -114,7 +114,7 @@ func TestSpans_repeatedHour(t *testing.T) {
 	loc := zone(t, "Europe/Copenhagen")
 	for _, text := range []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"} {
 		want := must.Get(time.Parse(time.RFC3339, text))(t)
-		spans := timing.Range{Start: stamp(t, text)}.Spans(loc, window)
+		spans := timing.Range{Start: stamp(t, text)}.In(loc).Spans(window)
 		assert.True(t, len(spans) == 1 && spans[0].Start.Equal(want), "%s gives %v", text, spans)
 	}
 }
@@ -131,7 +131,7 @@ func TestSpans_longRange(t *testing.T) {
 	}
 	for _, tt := range tests {
 		end := stamp(t, tt.end)
-		spans := timing.Range{Start: stamp(t, tt.start), End: &end}.Spans(time.UTC, window)
+		spans := timing.Range{Start: stamp(t, tt.start), End: &end}.In(time.UTC).Spans(window)
 		first, last := spans[0].Start.Format(time.DateOnly), spans[len(spans)-1].Start.Format(time.DateOnly)
 		assert.True(t, first == tt.first && last == tt.last, "%s to %s gives %s to %s", tt.start, tt.end, first, last)
 	}
@@ -158,12 +158,12 @@ func TestHours(t *testing.T) {
 	h.AddText("Sa,Su 11:00 – 00:00")
 	h.AddText("by appointment")
 	end := stamp(t, "2027-03-08")
-	spans := timing.Range{Start: stamp(t, "2027-03-03"), End: &end}.Spans(time.UTC, window) // a Wednesday
+	spans := timing.Range{Start: stamp(t, "2027-03-03"), End: &end}.In(time.UTC).Spans(window) // a Wednesday
 	want := "3 10:00-17:00 | 4 10:00-17:00 | 5 10:00-20:00 | 6 11:00-7.00:00 | 7 11:00-8.00:00"
 	assert.Equal(t, shown(h.Apply(spans, time.UTC), time.UTC), want, "shown")
-	monday := timing.Range{Start: stamp(t, "2027-03-08")}.Spans(time.UTC, window)
+	monday := timing.Range{Start: stamp(t, "2027-03-08")}.In(time.UTC).Spans(window)
 	assert.Equal(t, shown(h.Apply(monday, time.UTC), time.UTC), "8", "a day when closed is all there is, and")
-	timed := timing.Range{Start: stamp(t, "2027-03-08T19:00")}.Spans(time.UTC, window)
+	timed := timing.Range{Start: stamp(t, "2027-03-08T19:00")}.In(time.UTC).Spans(window)
 	assert.Equal(t, shown(h.Apply(timed, time.UTC), time.UTC), "8 19:00-", "a stated time gives way to opening hours")
 }
 
@@ -200,7 +200,7 @@ func TestWords(t *testing.T) {
 				end := stamp(t, d[1])
 				r.End = &end
 			}
-			instances = append(instances, r.Spans(loc, window))
+			instances = append(instances, r.In(loc).Spans(window))
 		}
 		if got := timing.Words(instances, loc); got != tt.want {
 			t.Errorf("%s: got %q, want %q", fmt.Sprint(tt.dates), got, tt.want)
@@ -240,7 +240,7 @@ func TestClockChanges(t *testing.T) {
 		if c.length != "" {
 			r.Length, _ = timing.ParseLength(c.length)
 		}
-		spans := r.Spans(berlin, window)
+		spans := r.In(berlin).Spans(window)
 		got := ""
 		for i, s := range spans {
 			if i > 0 {

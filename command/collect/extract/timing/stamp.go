@@ -66,7 +66,7 @@ func OnWall(wall time.Time, loc *time.Location) time.Time {
 func OnWallAgain(wall time.Time, loc *time.Location) time.Time {
 	t := OnWall(wall, loc)
 	_, after := t.Add(nearChange).Zone()
-	if later := wall.Add(-time.Duration(after) * time.Second).In(loc); wallOf(later).Equal(wall) {
+	if later := wall.Add(-time.Duration(after) * time.Second).In(loc); WallOf(later).Equal(wall) {
 		return later
 	}
 	return t
@@ -75,14 +75,14 @@ func OnWallAgain(wall time.Time, loc *time.Location) time.Time {
 // nearChange exceeds any change of clocks.
 const nearChange = 3 * time.Hour
 
-// wallOf returns the wall clock of t, with UTC in place of its zone.
-func wallOf(t time.Time) time.Time {
+// WallOf returns the wall clock of t, with UTC in place of its zone.
+func WallOf(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return time.Unix(t.Unix()+int64(offset), 0).UTC()
 }
 
-// midnight returns the day of a wall clock.
-func midnight(wall time.Time) time.Time { return wall.Truncate(day) }
+// Midnight returns the day of a wall clock.
+func Midnight(wall time.Time) time.Time { return wall.Truncate(day) }
 
 var (
 	isoDate     = regexp.MustCompile(`^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})`)

@@ -125,11 +125,11 @@ func TestParseClock(t *testing.T) {
 		"19:00:00": 19 * time.Hour, "T19:30": 19*time.Hour + 30*time.Minute, "7:30 PM": 19*time.Hour + 30*time.Minute,
 		"1930": 19*time.Hour + 30*time.Minute, "9": 9 * time.Hour, "12 am": 0, "24:00": 24 * time.Hour,
 	} {
-		got, ok := timing.ParseClock(text)
+		got, _, ok := timing.ParseTime(text)
 		assert.True(t, ok && got == want, "%q is %s, %v", text, got, ok)
 	}
 	for _, text := range []string{"", "noon", "25:00", "19:60", "24:01"} {
-		got, ok := timing.ParseClock(text)
+		got, _, ok := timing.ParseTime(text)
 		assert.True(t, !ok, "%q is %s", text, got)
 	}
 }

@@ -61,13 +61,13 @@ func (w words) instance(spans []Span) string {
 // weekly describes instances that repeat each week at the same day and hours.
 func (w words) weekly(instances [][]Span) string {
 	first := instances[0][0]
-	date := midnight(wallOf(first.Start.In(w.loc)))
+	date := Midnight(WallOf(first.Start.In(w.loc)))
 	if len(instances) <= maxListed {
 		return ""
 	}
 	for i, spans := range instances {
 		s := spans[0]
-		if len(spans) != 1 || !w.sameHours(s, first) || !midnight(wallOf(s.Start.In(w.loc))).Equal(date.AddDate(0, 0, 7*i)) {
+		if len(spans) != 1 || !w.sameHours(s, first) || !Midnight(WallOf(s.Start.In(w.loc))).Equal(date.AddDate(0, 0, 7*i)) {
 			return ""
 		}
 	}

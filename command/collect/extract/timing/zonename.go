@@ -256,15 +256,8 @@ func offsetName(text string) (seconds int, rest string, ok bool) {
 	if m == nil {
 		return 0, "", false
 	}
-	hours, minutes := number(m[2]), number(m[3])
-	if hours > 14 || minutes > 59 {
-		return 0, "", false
-	}
-	seconds = hours*3600 + minutes*60
-	if m[1] == "-" || m[1] == "\u2212" {
-		seconds = -seconds
-	}
-	return seconds, strings.TrimSpace(m[4] + m[5]), true
+	seconds, ok = offsetOf(m[1], m[2], m[3])
+	return seconds, strings.TrimSpace(m[4] + m[5]), ok
 }
 
 // CommonZones returns the zones with a Windows name, those with most people first.
