@@ -282,10 +282,7 @@ var placeholders = map[string]bool{"blank": true, "spacer": true, "placeholder":
 // picture returns the URL of an image, "" for other references.
 func (d *document) picture(ref string) string {
 	u := d.resolve(ref)
-	if u == nil || strings.HasSuffix(u.Path, "/") && u.RawQuery == "" {
-		return ""
-	}
-	if isPlaceholder(u.Path) {
+	if u == nil || strings.HasSuffix(u.Path, "/") && u.RawQuery == "" || isPlaceholder(u.Path) {
 		return ""
 	}
 	return identity.Clean(u)

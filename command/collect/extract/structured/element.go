@@ -42,8 +42,6 @@ func (g *graph) elementText(n *html.Node, prop string) string {
 		text = attr(n, "data")
 	case atom.Data, atom.Meter:
 		text = attr(n, "value")
-	case atom.Time:
-		text = attr(n, "datetime")
 	default:
 		text = attr(n, "datetime")
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"carillon/command/collect"
@@ -93,7 +92,7 @@ func (r *ldReader) append(to []value, v any, around *item, within string) []valu
 		return append(to, value{text: v.String()})
 	case bool:
 		if v { // false means absent
-			return append(to, value{text: strconv.FormatBool(v)})
+			return append(to, value{text: "true"})
 		}
 	}
 	return to
@@ -202,10 +201,7 @@ func (r *ldReader) add(id string, around *item, within string) *item {
 
 // reverse adds the item to others, as a value of their property.
 func (r *ldReader) reverse(v any, it *item) {
-	o, ok := v.(map[string]any)
-	if !ok {
-		return
-	}
+	o, _ := v.(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		term := r.term(key)
 		for _, other := range r.value(o[key], nil, "") {
@@ -324,13 +320,9 @@ func (r *ldReader) keywordOf(o map[string]any, keyword string) (any, bool) {
 }
 
 func (r *ldReader) text(o map[string]any, keyword string) string {
-	v, ok := r.keyword(o, keyword)
-	if !ok {
-		return ""
+	v, has := r.keyword(o, keyword)
+	if text, isText := v.(string); has && isText {
+		return strings.TrimSpace(text)
 	}
-	text, ok := v.(string)
-	if !ok {
-		return ""
-	}
-	return strings.TrimSpace(text)
+	return ""
 }

@@ -26,9 +26,10 @@ func decodeJSON(text string) (values []any, clean, ok bool) {
 	decoder.UseNumber()
 	var value any
 	// The standard decoder has a far higher depth limit.
-	if decoder.Decode(&value) == nil && depth(value) <= maxDepth {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			return []any{value}, true, isStructure(value)
+	if decoder.Decode(&value) == nil {
+		deep := depth(value)
+		if _, err := decoder.Token(); deep <= maxDepth && errors.Is(err, io.EOF) {
+			return []any{value}, true, deep > 0
 		}
 	}
 	if looksEscaped(text) {
@@ -41,15 +42,7 @@ func decodeJSON(text string) (values []any, clean, ok bool) {
 	return values, false, len(values) > 0
 }
 
-func isStructure(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return true
-	}
-	return false
-}
-
-// depth returns the nesting of a value, up to the limit.
+// depth returns the nesting of a value, 0 for one that is no object or array.
 func depth(v any) int {
 	deepest := 0
 	switch v := v.(type) {
@@ -174,16 +167,14 @@ func (p *lenient) peek() byte {
 
 // value reads one value. The caller has skipped the space before it.
 func (p *lenient) value(level int) any {
-	switch p.peek() {
-	case '{':
+	switch c := p.peek(); c {
+	case '{', '[':
 		p.pos++
 		p.within++
 		defer func() { p.within-- }()
-		return p.object(level + 1)
-	case '[':
-		p.pos++
-		p.within++
-		defer func() { p.within-- }()
+		if c == '{' {
+			return p.object(level + 1)
+		}
 		return p.array(level + 1)
 	}
 	if kind, _ := p.quote(); kind != noQuote {
@@ -242,25 +233,27 @@ func (k quoteKind) closedBy(o quoteKind) bool {
 	}
 }
 
+// next skips separators and brackets of markup, and returns the byte after them; 0 at the end.
+func (p *lenient) next() byte {
+	for {
+		p.space()
+		c := p.peek()
+		if c == 0 || strings.IndexByte(",:;<", c) < 0 {
+			return c
+		}
+		p.pos++
+	}
+}
+
 func (p *lenient) object(level int) any {
 	object := map[string]any{}
 	for {
-		p.space()
-		switch p.peek() {
-		case 0:
-			if p.pos >= len(p.text) {
-				return object
-			}
-			p.pos++
-			continue
+		switch p.next() {
 		case '}':
 			p.pos++
 			return object
-		case ']', '{', '[': // belongs to the surrounding value: the brace is missing
+		case 0, ']', '{', '[': // belongs to the surrounding value: the brace is missing
 			return object
-		case ',', ':', ';', '<': // a bracket begins no key
-			p.pos++
-			continue
 		}
 		key := p.key()
 		p.space()
@@ -285,22 +278,12 @@ func (p *lenient) object(level int) any {
 func (p *lenient) array(level int) any {
 	array := []any{}
 	for {
-		p.space()
-		switch p.peek() {
-		case 0:
-			if p.pos >= len(p.text) {
-				return array
-			}
-			p.pos++
-			continue
+		switch p.next() {
 		case ']':
 			p.pos++
 			return array
-		case '}': // belongs to a surrounding object: the bracket is missing
+		case 0, '}': // belongs to a surrounding object: the bracket is missing
 			return array
-		case ',', ':', ';':
-			p.pos++
-			continue
 		}
 		if level >= maxDepth {
 			p.pos = len(p.text)

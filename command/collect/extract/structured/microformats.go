@@ -3,6 +3,7 @@ package structured
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,7 +61,7 @@ func affordable(d *document, g *graph) bool {
 	for n, cost := range sizes {
 		times := 0
 		for _, class := range terms(n, "class") {
-			if isProperty(class) || strings.HasPrefix(class, "h-") {
+			if slices.ContainsFunc(readPrefixes, func(prefix string) bool { return strings.HasPrefix(class, prefix) }) {
 				times++
 			}
 		}
@@ -71,14 +72,8 @@ func affordable(d *document, g *graph) bool {
 	return true
 }
 
-func isProperty(class string) bool {
-	for _, prefix := range []string{"p-", "u-", "dt-", "e-"} {
-		if strings.HasPrefix(class, prefix) {
-			return true
-		}
-	}
-	return false
-}
+// readPrefixes begin the classes that the parser reads.
+var readPrefixes = []string{"h-", "p-", "u-", "dt-", "e-"}
 
 // mfReader maps microformats to items.
 type mfReader struct {
@@ -101,7 +96,7 @@ func (r *mfReader) walk(m *microformats.Microformat) {
 	if !r.graph.budget.Work(10) {
 		return
 	}
-	if hasType(m, "h-event") {
+	if slices.Contains(m.Type, "h-event") {
 		r.event(m)
 	}
 	for _, child := range m.Children {
@@ -114,15 +109,6 @@ func (r *mfReader) walk(m *microformats.Microformat) {
 			}
 		}
 	}
-}
-
-func hasType(m *microformats.Microformat, name string) bool {
-	for _, t := range m.Type {
-		if t == name {
-			return true
-		}
-	}
-	return false
 }
 
 // item returns the item of a microformat.
@@ -302,7 +288,7 @@ func (r *mfReader) location(it *item, m *microformats.Microformat) {
 // place returns an h-card, h-adr or h-geo as a place.
 func (r *mfReader) place(it *item, m *microformats.Microformat) *item {
 	place := r.item(m, "Place", it, "location")
-	if hasType(m, "h-card") {
+	if slices.Contains(m.Type, "h-card") {
 		for _, name := range append(texts(m, "name"), texts(m, "org")...) {
 			if len(place.props["name"]) == 0 {
 				r.text(place, "name", name)
@@ -346,7 +332,7 @@ func (r *mfReader) address(place *item, m *microformats.Microformat) {
 			place.set("address", value{item: address, node: place.node})
 			return
 		}
-		if hasType(holder, "h-adr") {
+		if slices.Contains(holder.Type, "h-adr") {
 			r.text(place, "address", cmp.Or(append(texts(holder, "name"), holder.Value)...))
 		}
 	}
@@ -372,7 +358,7 @@ func (r *mfReader) coordinates(place *item, m *microformats.Microformat) {
 	}
 	for _, holder := range holders {
 		set(cmp.Or(texts(holder, "latitude")...), cmp.Or(texts(holder, "longitude")...))
-		if hasType(holder, "h-geo") {
+		if slices.Contains(holder.Type, "h-geo") {
 			set(pair(cmp.Or(append(texts(holder, "name"), holder.Value)...)))
 		}
 		if holder != m {

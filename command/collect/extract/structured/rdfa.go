@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -48,7 +49,7 @@ func (r *rdfaReader) element(n *html.Node, s rdfaScope) {
 	}
 	s = r.scope(n, s)
 	kinds, props := terms(n, "typeof"), r.properties(n, s)
-	about := firstAttr(n, "about", "resource")
+	about := cmp.Or(attr(n, "about"), attr(n, "resource"))
 	if len(kinds) == 0 && len(props) == 0 {
 		if about != "" {
 			s.subject = r.item(n, nil, "", about)
@@ -65,9 +66,9 @@ func (r *rdfaReader) element(n *html.Node, s rdfaScope) {
 		within := ""
 		id := about
 		if len(props) > 0 {
-			within, id = props[0], firstAttr(n, "resource", "href", "src")
+			within, id = props[0], cmp.Or(attr(n, "resource"), attr(n, "href"), attr(n, "src"))
 		} else if id == "" {
-			id = firstAttr(n, "href", "src")
+			id = cmp.Or(attr(n, "href"), attr(n, "src"))
 		}
 		thing = r.item(n, holder, within, id)
 		for _, kind := range kinds {
@@ -167,14 +168,4 @@ func (r *rdfaReader) item(n *html.Node, around *item, within, id string) *item {
 		r.graph.byID[id] = it
 	}
 	return it
-}
-
-// firstAttr returns the first of some attributes that the element has.
-func firstAttr(n *html.Node, names ...string) string {
-	for _, name := range names {
-		if v := attr(n, name); v != "" {
-			return v
-		}
-	}
-	return ""
 }

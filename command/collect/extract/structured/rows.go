@@ -235,22 +235,39 @@ func (m *mapper) post(r row, text, about string) posts.Post {
 	}
 }
 
+// texts yields the text of a row besides its title, and the same in one line if a line is the day of a date of several
+// elements: "5", "5." or "15th".
+func (r row) texts(yield func(string) bool) {
+	if !yield(r.text) {
+		return
+	}
+	for line := range strings.SplitSeq(r.text, "\n") {
+		if len(line) <= len("15th") && strings.ContainsAny(line, "0123456789") {
+			yield(strings.ReplaceAll(r.text, "\n", " "))
+			return
+		}
+	}
+}
+
 // date sets the days of a row, and reports whether it has any dates.
 func (m *mapper) date(r *row) (dated bool) {
-	r.days, dated = posts.Days(m.budget, m.post(*r, r.text, ""))
-	if len(r.days) > 0 || !hasDayAlone(r.text) {
-		return dated
+	for text := range r.texts {
+		days, more := posts.Days(m.budget, m.post(*r, text, ""))
+		if r.days, dated = days, dated || more; len(days) > 0 {
+			break
+		}
 	}
-	days, more := posts.Days(m.budget, m.post(*r, strings.ReplaceAll(r.text, "\n", " "), ""))
-	r.days = days
-	return dated || more
+	return dated
 }
 
 // rowEvent returns the event of a row, nil if it has none; over reports a date that is no event's.
 func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over bool) {
-	found, passed := posts.Read(m.budget, m.post(r, r.text, about))
-	if len(found) == 0 && len(passed) == 0 && hasDayAlone(r.text) { // a date of several elements
-		found, passed = posts.Read(m.budget, m.post(r, strings.ReplaceAll(r.text, "\n", " "), about))
+	var found []*candidate.Candidate
+	var passed []posts.Passed
+	for text := range r.texts {
+		if found, passed = posts.Read(m.budget, m.post(r, text, about)); len(found)+len(passed) > 0 {
+			break
+		}
 	}
 	inTitle := func(p posts.Passed) bool { return strings.Contains(r.name, p.Words) }
 	if len(found) != 1 || slices.ContainsFunc(passed, inTitle) { // such as the date of a post about another one
@@ -279,16 +296,6 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 // says reports whether a row has the year of a day.
 func (r row) says(day time.Time) bool {
 	return strings.Contains(r.name+r.text, strconv.Itoa(day.Year()))
-}
-
-// hasDayAlone reports whether a line is the day of a date: "5", "5." or "15th".
-func hasDayAlone(text string) bool {
-	for line := range strings.SplitSeq(text, "\n") {
-		if len(line) <= len("15th") && strings.ContainsAny(line, "0123456789") {
-			return true
-		}
-	}
-	return false
 }
 
 // entry sets the address of an event, and the origins of that and its title.
