@@ -158,6 +158,9 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 				t.Errorf("%s: the list of %s has it at %d", state, name, of)
 			}
 			assert.Equal(t, strings.Contains(page, id.String()), set.Has(state), "%s: the page of %s has it", state, name)
+			if name != string(state) && name != string(deliverystate.Succeeded) {
+				continue // a filter as that of all destinations
+			}
 			ofIts := get(fmt.Sprintf("/destinations/%s/deliveries?status=%s", to[state], name))
 			assert.Equal(t, strings.Contains(ofIts, id.String()), set.Has(state),
 				"%s: the page of its destination of %s has it", state, name)
