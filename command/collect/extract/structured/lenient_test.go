@@ -98,3 +98,17 @@ func FuzzDecodeJSON(f *testing.F) {
 		}
 	})
 }
+
+// TestDecodeJSON_ends shows that a step that consumes nothing isn't there: no few tokens in a row make it read forever.
+func TestDecodeJSON_ends(t *testing.T) {
+	t.Parallel()
+	tokens := strings.Fields("{ } [ ] , : ; \" ' a 1 < > <!-- --> /* */ // &nbsp; &quot; \\ “ <br> ]]> -")
+	for _, a := range tokens {
+		for _, b := range tokens {
+			for _, c := range tokens {
+				decodeJSON("{" + a + b + c)
+				decodeJSON(`{"a":[` + a + b + c)
+			}
+		}
+	}
+}
