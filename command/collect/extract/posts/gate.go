@@ -35,10 +35,8 @@ func (r *reader) contextOf(i int) context {
 	}
 	if r.whole == "" {
 		r.whole = padded(r.text.shown)
-		if about := padded(r.post.About); r.event == nil {
-			if word, ok := listWords.find(about); ok {
-				r.event = []string{word}
-			}
+		if word := listWords.find(padded(r.post.About)); r.event == nil && word != "" {
+			r.event = &word
 		}
 	}
 	from, to := r.sentence(n)
@@ -58,12 +56,10 @@ func (r *reader) contextOf(i int) context {
 		}
 	}
 	c := context{sentence: padded(text)}
-	_, c.otherTimes = otherTimes.find(c.sentence)
-	c.event, _ = eventWords.find(c.sentence)
-	c.venue, _ = venueWords.find(c.sentence)
+	c.otherTimes = otherTimes.find(c.sentence) != ""
+	c.event, c.venue = eventWords.find(c.sentence), venueWords.find(c.sentence)
 	for _, s := range otherSubjects {
-		word, _ := s.words.find(c.sentence)
-		c.others = append(c.others, word)
+		c.others = append(c.others, s.words.find(c.sentence))
 	}
 	if !r.budget.Work(lexiconSize * (1 + len(c.sentence)/512)) {
 		return c
@@ -92,17 +88,12 @@ func (r *reader) inDate(i int) bool {
 }
 
 // inPost finds a phrase anywhere in the post, and remembers the result.
-func (r *reader) inPost(l lexicon, found *[]string) (string, bool) {
+func (r *reader) inPost(l lexicon, found **string) string {
 	if *found == nil {
-		*found = []string{}
-		if word, ok := l.find(r.whole); ok {
-			*found = append(*found, word)
-		}
+		word := l.find(r.whole)
+		*found = &word
 	}
-	if len(*found) == 0 {
-		return "", false
-	}
-	return (*found)[0], true
+	return **found
 }
 
 // startedBefore is the time after its start in which an event is still announced.
@@ -171,19 +162,12 @@ func (r *reader) limit(d date) string {
 	}
 	if d.last.IsZero() || len(d.days) > 1 {
 		words := " " + strings.Join(before, " ") + " "
-		ends := func(l lexicon) (string, bool) {
-			for _, needle := range l {
-				if strings.HasSuffix(words, needle) {
-					return strings.TrimSpace(needle), true
-				}
-			}
-			return "", false
+		ends := func(needle string) bool { return strings.HasSuffix(words, needle) }
+		if i := slices.IndexFunc(untilWords, ends); i >= 0 {
+			return fmt.Sprintf("%q bounds it, it is no day of an event", strings.TrimSpace(untilWords[i]))
 		}
-		if said, ok := ends(untilWords); ok {
-			return fmt.Sprintf("%q bounds it, it is no day of an event", said)
-		}
-		if said, ok := ends(sinceWords); ok {
-			return fmt.Sprintf("%q says since when something holds", said)
+		if i := slices.IndexFunc(sinceWords, ends); i >= 0 {
+			return fmt.Sprintf("%q says since when something holds", strings.TrimSpace(sinceWords[i]))
 		}
 	}
 	return ""
@@ -191,8 +175,7 @@ func (r *reader) limit(d date) string {
 
 // IsList reports whether a heading is that of a list of events.
 func IsList(heading string) bool {
-	_, is := listWords.find(padded(heading))
-	return is
+	return listWords.find(padded(heading)) != ""
 }
 
 // weigh sums up the signs for an event and against it.
@@ -224,15 +207,16 @@ func (r *reader) weigh(d *date, around context) string {
 	}
 	when := weight
 	named := around.event != ""
-	if _, speaks := r.inPost(eventWords, &r.event); r.post.About != "" && at == nil && !named && !speaks {
+	speaks := r.inPost(eventWords, &r.event)
+	if r.post.About != "" && at == nil && !named && speaks == "" {
 		return "it is a date in a list that does not speak of events"
 	}
 	if named {
 		say(2, fmt.Sprintf("%q", around.event))
-	} else if word, ok := r.inPost(eventWords, &r.event); ok {
-		say(1, fmt.Sprintf("%q", word))
+	} else if speaks != "" {
+		say(1, fmt.Sprintf("%q", speaks))
 	}
-	if word, ok := r.inPost(inviting, &r.invitation); ok {
+	if word := r.inPost(inviting, &r.invitation); word != "" {
 		say(1, fmt.Sprintf("%q", word))
 	}
 	if at != nil && at.label == isStart {

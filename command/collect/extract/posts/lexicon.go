@@ -30,8 +30,8 @@ func phrases(lists ...string) lexicon {
 	return all
 }
 
-// find returns the phrase of the lexicon in a text of [identity.Words] between two spaces.
-func (l lexicon) find(words string) (string, bool) {
+// find returns the phrase of the lexicon in a text of [identity.Words] between two spaces, "" if it has none.
+func (l lexicon) find(words string) string {
 	var begin uint64 // how the words begin: most phrases begin otherwise
 	for i := range len(words) - len("  ") {
 		if words[i] == ' ' {
@@ -40,10 +40,10 @@ func (l lexicon) find(words string) (string, bool) {
 	}
 	for _, needle := range l {
 		if (needle[0] != ' ' || begin&beginning(needle) != 0) && strings.Contains(words, needle) {
-			return strings.TrimSpace(needle), true
+			return strings.TrimSpace(needle)
 		}
 	}
-	return "", false
+	return ""
 }
 
 // beginning returns a bit for the beginning of a word, after its space.

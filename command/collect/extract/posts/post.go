@@ -150,7 +150,7 @@ type reader struct {
 	whole    string          // the words of the post
 	contexts map[int]context // by sentence
 	// event and invitation are the words of these lexicons anywhere in the post; nil before the search
-	event, invitation []string
+	event, invitation *string
 }
 
 func (r *reader) pass(d date, why string) {
@@ -233,10 +233,10 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 // fate returns the status of an event. A moved one has two dates, of which the second counts.
 func (r *reader) fate(group []date) (status happening.Status, moved bool) {
 	around := r.contextOf(group[0].from).sentence
-	if _, ok := cancelledWords.find(around); ok {
+	if cancelledWords.find(around) != "" {
 		return happening.Cancelled, false
 	}
-	if _, ok := postponedWords.find(around); !ok {
+	if postponedWords.find(around) == "" {
 		return "", false
 	}
 	if len(group) == 2 && len(group[0].days)+len(group[1].days) == 2 && group[0].last.IsZero() && group[1].last.IsZero() &&

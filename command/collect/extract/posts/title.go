@@ -97,8 +97,7 @@ func (r *reader) title(group []date) (string, int) {
 // namingPiece returns a piece of the date's line that names an event, if the title names none and is a mere call or
 // the rest of a sentence.
 func (r *reader) namingPiece(n, s int, title string) string {
-	_, isEvent := eventWords.find(padded(title))
-	if isEvent || r.lineOf(s) != r.lineOf(n) || s > n {
+	if eventWords.find(padded(title)) != "" || r.lineOf(s) != r.lineOf(n) || s > n {
 		return ""
 	}
 	all := r.pieces(n)
@@ -107,8 +106,7 @@ func (r *reader) namingPiece(n, s int, title string) string {
 		return ""
 	}
 	for _, piece := range all {
-		better := tidy(piece)
-		if _, ok := eventWords.find(padded(better)); ok && better != "" {
+		if better := tidy(piece); eventWords.find(padded(better)) != "" && better != "" {
 			return better
 		}
 	}
@@ -132,9 +130,8 @@ func (r *reader) lineOf(sentence int) int {
 func (r *reader) speaksOfOther(sentence int) bool {
 	words := padded(r.sentenceText(sentence))
 	for _, s := range otherSubjects {
-		if _, ok := s.words.find(words); ok && s.weight >= 4 {
-			_, isEvent := eventWords.find(words)
-			return !isEvent
+		if s.weight >= 4 && s.words.find(words) != "" {
+			return eventWords.find(words) == ""
 		}
 	}
 	return false
@@ -143,9 +140,7 @@ func (r *reader) speaksOfOther(sentence int) bool {
 var tourWords = phrases("tour|, tournee, tournée, gira|, turné, turnê, on tour")
 
 func (r *reader) ofTour(group []date) bool {
-	words := padded(r.sentenceText(0))
-	_, ok := tourWords.find(words)
-	return ok && r.at(group[0].from).sentence > 0
+	return r.at(group[0].from).sentence > 0 && tourWords.find(padded(r.sentenceText(0))) != ""
 }
 
 var greetings = regexp.MustCompile(`(?i)^(?:doors open|save the date|mark your calendars?|just announced` +
@@ -303,7 +298,7 @@ func isLabel(piece string) bool {
 	if len(words) != 1 {
 		return false
 	}
-	if _, ok := eventWords.find(padded(words[0])); ok {
+	if eventWords.find(padded(words[0])) != "" {
 		return false // "Concert" may be the only title
 	}
 	return labels[words[0]] || doorWords[words[0]] || startWords[words[0]] || wholeWeekdays[words[0]]
