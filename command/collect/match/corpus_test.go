@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/calendar"
+	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/match"
@@ -31,23 +32,24 @@ func observed(t *testing.T, name string) []collect.Observation {
 	at := &url.URL{Scheme: "https", Host: "example.org", Path: "/" + filepath.Base(name)}
 	window := timing.Window{From: corpusTime, To: corpusTime.AddDate(25, 0, 0)}
 	b := budget.New(t.Context())
+	observe := func(page candidate.Page, found []*candidate.Candidate, notes collect.Notes) []collect.Observation {
+		return candidate.Observe(b, page, found, notes).Observations
+	}
 	if strings.HasSuffix(name, ".ics") {
-		result := must.Get(calendar.Read(b, calendar.Page{
+		return observe(calendar.Candidates(b, calendar.Page{
 			URL:      at,
 			Text:     string(calendar.Unfold(data)),
 			Timezone: "Europe/Berlin",
 			Window:   window,
-		}))(t)
-		return result.Observations
+		}))
 	}
 	root := must.Get(structured.Parse(b, string(data)))(t)
-	result := must.Get(structured.Read(b, structured.Page{
+	return observe(structured.Candidates(b, structured.Page{
 		URL:      at,
 		Root:     root,
 		Timezone: "America/Chicago",
 		Window:   window,
-	}))(t)
-	return result.Observations
+	}))
 }
 
 // bare returns an observation without a key.

@@ -9,7 +9,6 @@
 package calendar
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -46,18 +45,6 @@ const (
 	maxEvents   = 10_000
 	maxHoldings = 80_000
 )
-
-// Read returns the happenings of a calendar. It fails with [collect.ErrTooComplex] or the context's error if the
-// budget ends before the file does.
-func Read(b *budget.Budget, p Page) (candidate.Result, error) {
-	page, found, notes := Candidates(b, p)
-	result := candidate.Observe(b, page, found)
-	if err := b.Err(); err != nil {
-		return candidate.Result{}, fmt.Errorf("read calendar: %w", err)
-	}
-	result.Notes = append(notes, result.Notes...)
-	return result, nil
-}
 
 // Candidates returns the events of a calendar within the window, and the page that they belong to, for callers that
 // combine them with those of pages. The results are invalid if the budget has ended.

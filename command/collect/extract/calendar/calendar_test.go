@@ -254,13 +254,15 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte("BEGIN:VCALENDAR\nBEGIN:VEVENT\n"+lines+"END:VEVENT\n"), "America/Lord_Howe")
 	}
 	f.Fuzz(func(t *testing.T, file []byte, timezone string) {
-		result, err := calendar.Read(budget.Of(t.Context(), 2_000_000, 8<<20), calendar.Page{
+		b := budget.Of(t.Context(), 2_000_000, 8<<20)
+		page, found, notes := calendar.Candidates(b, calendar.Page{
 			URL:      &url.URL{Scheme: "https", Host: "a.example", Path: "/x.ics"},
 			Text:     string(calendar.Unfold(file)),
 			Timezone: timezone,
 			Window:   timing.WindowAt(now),
 		})
-		if err != nil {
+		result := candidate.Observe(b, page, found, notes)
+		if b.Err() != nil {
 			return // too complex for this budget
 		}
 		keys := map[string]bool{}
@@ -338,11 +340,7 @@ func TestLarge(t *testing.T) {
 // Of an event with too many instances, those of this month and later are shown.
 func TestThisMonthFirst(t *testing.T) {
 	t.Parallel()
-	result := must.Get(calendar.Read(budget.New(t.Context()), calendar.Page{
-		URL:    &url.URL{Scheme: "https", Host: "a.example"},
-		Text:   events(1, "SUMMARY:E%d\r\nDTSTART:20160101T000000Z\r\nRRULE:FREQ=MINUTELY\r\n"),
-		Window: timing.WindowAt(now),
-	}))(t)
+	result := read(t, "", events(1, "SUMMARY:E%d\r\nDTSTART:20160101T000000Z\r\nRRULE:FREQ=MINUTELY\r\n"))
 	instances := result.Observations[0].Details.Instances
 	if first := instances[0].Occurrences[0].Start; first.Before(now.AddDate(0, 0, -now.Day()-1)) || len(instances) < 900 {
 		t.Errorf("%d instances from %s on", len(instances), first)
@@ -364,13 +362,15 @@ func BenchmarkCalendar(b *testing.B) {
 	for b.Loop() {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		result, err := calendar.Read(budget.New(b.Context()), calendar.Page{
+		budget := budget.New(b.Context())
+		page, found, notes := calendar.Candidates(budget, calendar.Page{
 			URL:      &url.URL{Scheme: "https", Host: "a.example"},
 			Text:     text,
 			Timezone: "Europe/Berlin",
 			Window:   timing.WindowAt(now),
 		})
-		must.True(b, err == nil && len(result.Observations) == 10_000, "%v %v", len(result.Observations), err)
+		result := candidate.Observe(budget, page, found, notes)
+		must.Equal(b, len(result.Observations), 10_000, "events, %v", budget.Err())
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB-kept")

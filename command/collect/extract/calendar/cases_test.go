@@ -44,12 +44,15 @@ func TestCases(t *testing.T) {
 // readAt reads a calendar at a time.
 func readAt(t *testing.T, at time.Time, timezone, text string) candidate.Result {
 	t.Helper()
-	result := must.Get(calendar.Read(budget.New(t.Context()), calendar.Page{
+	b := budget.New(t.Context())
+	page, found, notes := calendar.Candidates(b, calendar.Page{
 		URL:      &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"},
 		Text:     string(calendar.Unfold([]byte(text))),
 		Timezone: timezone,
 		Window:   timing.WindowAt(at),
-	}))(t)
+	})
+	result := candidate.Observe(b, page, found, notes)
+	must.OK(t, b.Err())
 	return result
 }
 

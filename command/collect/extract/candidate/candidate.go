@@ -170,8 +170,9 @@ type Result struct {
 	Notes        collect.Notes
 }
 
-// Observe returns the observations of a page's candidates. The result is invalid if the budget has ended.
-func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
+// Observe returns the observations of a page's candidates, and its notes after those of the reader. The result is
+// invalid if the budget has ended.
+func Observe(b *budget.Budget, page Page, found []*Candidate, notes collect.Notes) Result {
 	if page.Canonical == nil || page.namesMany(page.Canonical) || isSection(page.Canonical, page.URL) {
 		page.Canonical = page.URL
 	}
@@ -202,7 +203,7 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 	}
 	o.assignKeys(found, subject)
 	observations := o.observations(found)
-	return Result{Observations: observations, Notes: o.notes}
+	return Result{Observations: observations, Notes: append(notes, o.notes...)}
 }
 
 // observer processes one page.

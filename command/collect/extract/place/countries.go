@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
+
+	"carillon/command/collect/extract/timing"
 )
 
 // countriesText has common names that the tables of x/text lack.
@@ -43,7 +45,7 @@ func countryCodes() map[string]string {
 			add(names.Name(r), r.String())
 		}
 	}
-	for line := range rows(countriesText) {
+	for line := range timing.TableRows(countriesText) {
 		fields := strings.Split(line, "|")
 		for _, name := range fields[1:] {
 			add(name, fields[0])

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"carillon/command/collect/extract/timing"
 )
 
 //go:embed zones.txt
@@ -34,7 +36,7 @@ type tables struct {
 
 var loadTables = sync.OnceValue(func() *tables {
 	t := &tables{byCountry: map[string][]zone{}, countries: countryCodes()}
-	for line := range rows(zonesText) {
+	for line := range timing.TableRows(zonesText) {
 		fields := strings.Fields(line)
 		lat, lng := iso6709(fields[1])
 		city := fields[2][strings.LastIndex(fields[2], "/")+1:]
@@ -42,23 +44,12 @@ var loadTables = sync.OnceValue(func() *tables {
 		t.zones = append(t.zones, z)
 		t.byCountry[z.country] = append(t.byCountry[z.country], z)
 	}
-	for line := range rows(regionsText) {
+	for line := range timing.TableRows(regionsText) {
 		fields := strings.Split(line, "|")
 		t.regions = append(t.regions, region{fields[0], fields[1], fold(fields[2]), fields[3]})
 	}
 	return t
 })
-
-func rows(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for line := range strings.Lines(text) {
-			line = strings.TrimSpace(line)
-			if line != "" && line[0] != '#' && !yield(line) {
-				return
-			}
-		}
-	}
-}
 
 // iso6709 parses ±DDMM±DDDMM or ±DDMMSS±DDDMMSS as degrees.
 func iso6709(s string) (lat, lng float64) {

@@ -56,9 +56,9 @@ var addLinks = []struct {
 }
 
 // readCalendarLinks adds the events of links that add them to a calendar.
-func readCalendarLinks(d *document, g *graph) {
-	for _, n := range d.calendarLinks {
-		u := d.resolve(cut(attr(n, "href"), maxName))
+func readCalendarLinks(g *graph) {
+	for _, n := range g.calendarLinks {
+		u := g.resolve(cut(attr(n, "href"), maxName))
 		if u == nil || !g.budget.Work(100) {
 			continue
 		}
@@ -122,8 +122,8 @@ const (
 
 // readAppData adds the objects with a name and a start in data that a page has for its scripts, if a place or a name
 // says that they are events. Campaigns and jobs have a start too.
-func readAppData(d *document, g *graph) {
-	for _, block := range d.appData {
+func readAppData(g *graph) {
+	for _, block := range g.appData {
 		size := jsonBytes(block.text)
 		if size > maxAppData || !g.budget.Memory(size) || !g.budget.Work(len(block.text)/8) {
 			return
@@ -134,20 +134,20 @@ func readAppData(d *document, g *graph) {
 		}
 		r := &ldReader{graph: g, block: block.number, aliases: appTerms}
 		for _, v := range values {
-			r.appData(d, v, false)
+			r.appData(v, false)
 		}
 	}
 }
 
 // appData looks for events in a value; named reports that the names around it speak of them.
-func (r *ldReader) appData(d *document, v any, named bool) {
+func (r *ldReader) appData(v any, named bool) {
 	switch v := v.(type) {
 	case []any:
 		if !r.graph.budget.Work(len(v)) {
 			return
 		}
 		for _, e := range v {
-			r.appData(d, e, named)
+			r.appData(e, named)
 		}
 	case map[string]any:
 		if !r.graph.budget.Work(10 + 5*len(v)) {
@@ -158,7 +158,7 @@ func (r *ldReader) appData(d *document, v any, named bool) {
 		if len(r.graph.items) > maxAppEvents {
 			return
 		}
-		if r.isAppEvent(d, v, named) {
+		if r.isAppEvent(v, named) {
 			it := r.object(v, nil, "")[0].item
 			it.types, it.syntax = []string{"Event"}, collect.AppData
 			for _, t := range r.graph.things(it, "location") {
@@ -169,12 +169,12 @@ func (r *ldReader) appData(d *document, v any, named bool) {
 			return
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			r.appData(d, v[key], named || eventKey.MatchString(cut(key, maxDate)))
+			r.appData(v[key], named || eventKey.MatchString(cut(key, maxDate)))
 		}
 	}
 }
 
-func (r *ldReader) isAppEvent(d *document, o map[string]any, named bool) bool {
+func (r *ldReader) isAppEvent(o map[string]any, named bool) bool {
 	name, start, place := false, false, false
 	for key, v := range o {
 		text, isText := v.(string)
@@ -182,7 +182,7 @@ func (r *ldReader) isAppEvent(d *document, o map[string]any, named bool) bool {
 		case "name":
 			name = isText && strings.TrimSpace(text) != ""
 		case "startDate":
-			current, _ := d.ahead(text)
+			current, _ := r.graph.ahead(text)
 			start = start || current
 		case "location":
 			place = v != nil && v != ""
@@ -202,10 +202,10 @@ type entry struct {
 
 // readTimes adds the entries of lists with a time element each: two or more alike, of which one is ahead of the visit
 // and no more than half are over. Their titles are headings or links.
-func readTimes(d *document, g *graph) {
+func readTimes(g *graph) {
 	lists := map[*html.Node][]*entry{}
 	var order []*html.Node
-	for _, n := range d.times {
+	for _, n := range g.times {
 		within := entryOf(n)
 		if !g.budget.Work(50) || within == nil || passed.MatchString(cut(attr(n, "class")+attr(n, "itemprop"), maxDate)) ||
 			hasAttr(n, "pubdate") {
@@ -226,7 +226,7 @@ func readTimes(d *document, g *graph) {
 		var all []*entry
 		sure := false
 		for _, e := range lists[parent] {
-			current, certain := d.ahead(attr(e.times[0], "datetime"))
+			current, certain := g.ahead(attr(e.times[0], "datetime"))
 			if sure = sure || certain; current {
 				all = append(all, e)
 			}

@@ -35,19 +35,17 @@ var classicProperties = map[string]map[string]string{
 
 // modernise sets an id of each microformat of the page for lookups, and rewrites classic ones to current classes,
 // together with included elements. It rewrites events and their contents only.
-func modernise(d *document, g *graph) map[string]root {
+func modernise(g *graph) map[string]root {
 	m := &moderniser{
-		document: d,
 		graph:    g,
 		roots:    map[string]root{},
 		included: map[*html.Node]bool{},
 	}
-	m.walk(d.page.Root, "", false)
+	m.walk(g.page.Root, "", false)
 	return m.roots
 }
 
 type moderniser struct {
-	document *document
 	graph    *graph
 	roots    map[string]root
 	included map[*html.Node]bool
@@ -120,7 +118,7 @@ func (m *moderniser) include(n *html.Node) {
 		}
 	}
 	for _, id := range refs {
-		from := m.document.element(id)
+		from := m.graph.element(id)
 		if from == nil || from.DataAtom == atom.Body || from.DataAtom == atom.Html || holds(from, n) || holds(n, from) {
 			continue
 		}

@@ -8,7 +8,6 @@
 package structured
 
 import (
-	"fmt"
 	"net/url"
 
 	"golang.org/x/net/html"
@@ -44,32 +43,17 @@ const (
 )
 
 // readers has one reader for each syntax.
-var readers = []func(*document, *graph){readJSONLD, readMicrodata, readRDFa, readMicroformats}
+var readers = []func(*graph){readJSONLD, readMicrodata, readRDFa, readMicroformats}
 
 // bareReaders read what is no markup of events, each on pages for which those before it found none.
-var bareReaders = []func(*document, *graph){readAppData, readCalendarLinks, readTimes}
-
-// Read returns the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error if the budget
-// ends before the page does.
-func Read(b *budget.Budget, p Page) (candidate.Result, error) {
-	page, found, notes := Candidates(b, p)
-	result := candidate.Observe(b, page, found)
-	if err := b.Err(); err != nil {
-		return candidate.Result{}, fmt.Errorf("read structured data: %w", err)
-	}
-	result.Notes = append(notes, result.Notes...)
-	return result, nil
-}
+var bareReaders = []func(*graph){readAppData, readCalendarLinks, readTimes}
 
 // Candidates returns the events of a page and their context, for callers that combine them with those of other pages.
 // The results are invalid if the budget has ended.
 func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidate, collect.Notes) {
 	d := newDocument(p, b)
-	g := newGraph(d, b)
 	m := &mapper{
-		document:  d,
-		graph:     g,
-		window:    p.Window,
+		graph:     &graph{document: d, byID: map[string]*item{}},
 		expanded:  map[scheduled]expansion{},
 		sanitised: map[string]string{},
 	}
@@ -95,20 +79,19 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 
 // marked returns the events in the first syntax that has any.
 func (m *mapper) marked() []*candidate.Candidate {
-	d, g := m.document, m.graph
 	for _, read := range readers {
-		read(d, g)
+		read(m.graph)
 	}
-	events := g.events()
+	events := m.events()
 	for _, read := range bareReaders {
 		if len(events) > 0 {
 			break
 		}
-		read(d, g)
-		events = g.events()
+		read(m.graph)
+		events = m.events()
 	}
 	if len(events) > maxEvents {
-		d.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
+		m.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
 		events = events[:maxEvents]
 	}
 	return m.candidates(events)

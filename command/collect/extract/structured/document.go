@@ -48,8 +48,8 @@ type document struct {
 	scopes []*html.Node
 	// hasRDFa and hasMicroformats mark pages that may have events in these syntaxes.
 	hasRDFa, hasMicroformats bool
-	// byID has the elements with an id, nil before the first lookup.
-	byID map[string]*html.Node
+	// elements are those with an id by that, nil before the first lookup.
+	elements map[string]*html.Node
 }
 
 // block is a script with JSON-LD; number counts the scripts of the page from 1.

@@ -16,9 +16,7 @@ import (
 
 // mapper maps event items to candidates.
 type mapper struct {
-	*document
-	graph  *graph
-	window timing.Window
+	*graph
 	// sole marks a page of one event.
 	sole bool
 	// dates counts the texts of the page that were read as dates.
@@ -49,7 +47,7 @@ func (m *mapper) candidates(events []*item) []*candidate.Candidate {
 	m.sole = len(events) == 1
 	found := make([]*candidate.Candidate, 0, len(events))
 	for _, it := range events {
-		if !m.graph.budget.Work(100) || !m.graph.budget.Memory(candidateBytes) {
+		if !m.budget.Work(100) || !m.budget.Memory(candidateBytes) {
 			return nil
 		}
 		if !parts.isPart[it] {
@@ -79,11 +77,11 @@ func (m *mapper) repetitions(events []*item) repetitionsOf {
 	}
 	for _, it := range events {
 		for _, prop := range []string{"subEvent", "subEvents"} {
-			for _, part := range m.graph.things(it, prop) {
+			for _, part := range m.things(it, prop) {
 				link(it, part)
 			}
 		}
-		for _, whole := range m.graph.things(it, "superEvent") {
+		for _, whole := range m.things(it, "superEvent") {
 			if whole.is("EventSeries") {
 				link(whole, it)
 			}
@@ -96,9 +94,9 @@ func (m *mapper) repeats(whole, part *item) bool {
 	if len(m.ranges(part)) == 0 && len(m.schedules(part)) == 0 {
 		return false
 	}
-	name := identity.Title(m.graph.plain(part, "name"))
-	return name == "" && len(m.graph.things(part, "location")) == 0 ||
-		name == identity.Title(m.graph.plain(whole, "name")) && name != ""
+	name := identity.Title(m.plain(part, "name"))
+	return name == "" && len(m.things(part, "location")) == 0 ||
+		name == identity.Title(m.plain(whole, "name")) && name != ""
 }
 
 // candidate maps an event.
@@ -146,7 +144,7 @@ func (m *mapper) descriptions(c *candidate.Candidate, it *item) {
 		c.Description = m.html(text)
 		m.says(c, collect.FieldDescription, it, "description")
 	}
-	if c.ShortDescription = m.graph.plain(it, "disambiguatingDescription"); c.ShortDescription != "" {
+	if c.ShortDescription = m.plain(it, "disambiguatingDescription"); c.ShortDescription != "" {
 		m.says(c, collect.FieldShortDescription, it, "disambiguatingDescription")
 	}
 }
@@ -157,10 +155,10 @@ const maxDescription = 256 << 10
 // html returns a sanitized description.
 func (m *mapper) html(text string) string {
 	text = cut(text, maxDescription)
-	if have, ok := m.sanitised[text]; ok && m.graph.budget.Work(1+len(text)/64) {
+	if have, ok := m.sanitised[text]; ok && m.budget.Work(1+len(text)/64) {
 		return have
 	}
-	if !m.graph.budget.Work(1+len(text)) || !m.graph.budget.Memory(len(text)) {
+	if !m.budget.Work(1+len(text)) || !m.budget.Memory(len(text)) {
 		return ""
 	}
 	m.sanitised[text] = markup.HTML(text)
@@ -180,9 +178,9 @@ var titled = map[string]bool{
 func (m *mapper) holder(it *item) *item {
 	if m.holders == nil {
 		m.holders = map[*item]*item{}
-		for _, other := range m.graph.items {
+		for _, other := range m.items {
 			for prop := range titled { // and not of its own: all items of one id share those
-				for _, part := range m.graph.things(other, prop) {
+				for _, part := range m.things(other, prop) {
 					m.holders[part] = cmp.Or(m.holders[part], other)
 				}
 			}
@@ -194,7 +192,7 @@ func (m *mapper) holder(it *item) *item {
 // title returns the event's name, or else that of the thing that contains it.
 func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	for _, prop := range []string{"name", "headline", "summary"} {
-		if title := m.withoutSite(m.graph.plain(it, prop)); title != "" {
+		if title := m.withoutSite(m.plain(it, prop)); title != "" {
 			m.says(c, collect.FieldTitle, it, prop)
 			return title
 		}
@@ -206,16 +204,16 @@ func (m *mapper) title(c *candidate.Candidate, it *item) string {
 		others = append(others, holder)
 	}
 	for _, prop := range []string{"superEvent", "workPerformed", "workFeatured", "workPresented", "performer"} {
-		others = append(others, m.graph.things(it, prop)...)
+		others = append(others, m.things(it, prop)...)
 	}
 	for _, other := range others {
-		if title := m.graph.plain(other, "name"); title != "" {
+		if title := m.plain(other, "name"); title != "" {
 			m.says(c, collect.FieldTitle, other, "name")
 			return title
 		}
 	}
-	if n := m.graph.heading(it.node); n != nil {
-		title := m.graph.line(m.graph.shown(n, maxHeading))
+	if n := m.heading(it.node); n != nil {
+		title := m.line(m.shown(n, maxHeading))
 		c.Says(collect.FieldTitle, it.path(), elementPath(n), title)
 		return title
 	}
@@ -299,7 +297,7 @@ func (m *mapper) identify(c *candidate.Candidate, it *item) {
 		}
 		c.Says(collect.FieldIdentity, it.path(), it.element(nil), c.ID)
 	}
-	for _, t := range m.graph.things(it, "identifier") {
+	for _, t := range m.things(it, "identifier") {
 		if kind, v := t.one("propertyID"), t.one("value"); kind != "" && v != "" {
 			c.IDs = append(c.IDs, identity.IDKey(strings.ToLower(m.page.URL.Hostname())+"|"+kind+"|"+v))
 			m.says(c, collect.FieldIdentity, it, "identifier")
@@ -314,7 +312,7 @@ const maxRefs = 50
 func (m *mapper) refs(it *item, prop string) []string {
 	var found []string
 	for _, v := range it.values(prop) {
-		if len(found) == maxRefs || !m.graph.budget.Work(20) {
+		if len(found) == maxRefs || !m.budget.Work(20) {
 			break
 		}
 		ref := v.text

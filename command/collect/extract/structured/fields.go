@@ -48,7 +48,7 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	m.says(event, collect.FieldCapacity, it, "maximumAttendeeCapacity", "remainingAttendeeCapacity",
 		"maximumPhysicalAttendeeCapacity", "maximumVirtualAttendeeCapacity")
 	if c.Available != nil && offers > 0 {
-		for _, offer := range m.graph.things(it, "offers")[:1] {
+		for _, offer := range m.things(it, "offers")[:1] {
 			m.says(event, collect.FieldCapacity, offer, firstKnown(offer, "inventoryLevel", "availability")...)
 		}
 	}
@@ -60,8 +60,8 @@ func isOut(name string) bool { return name == "soldout" || name == "outofstock" 
 // eachOffer returns the offers of an event, those of a list in place of the list.
 func (m *mapper) eachOffer(it *item) []*item {
 	var all []*item
-	for _, offer := range m.graph.things(it, "offers") {
-		if each := m.graph.things(offer, "offers"); len(each) > 0 {
+	for _, offer := range m.things(it, "offers") {
+		if each := m.things(offer, "offers"); len(each) > 0 {
 			all = append(all, each...)
 		} else {
 			all = append(all, offer)
@@ -99,22 +99,22 @@ func (m *mapper) organizer(c *candidate.Candidate, it *item) {
 }
 
 func (m *mapper) organizerOf(v value) *happening.Organizer {
-	t := m.graph.target(v)
+	t := m.target(v)
 	if t == nil {
-		name := m.graph.line(v.text)
+		name := m.line(v.text)
 		if name == "" || strings.Contains(v.text, "://") && m.resolve(v.text) != nil {
 			return nil
 		}
 		return &happening.Organizer{Name: name}
 	}
-	o := happening.Organizer{Name: m.graph.plain(t, "name")}
+	o := happening.Organizer{Name: m.plain(t, "name")}
 	if o.Name == "" {
 		return nil
 	}
 	for _, ref := range append(m.refs(t, "url"), m.refs(t, "sameAs")...) {
 		o.URL = cmp.Or(o.URL, m.link(ref))
 	}
-	for _, holder := range append([]*item{t}, m.graph.things(t, "contactPoint")...) {
+	for _, holder := range append([]*item{t}, m.things(t, "contactPoint")...) {
 		o.Contact = cmp.Or(o.Contact, contact(holder.one("email")), contact(holder.one("telephone")))
 	}
 	return &o
@@ -138,11 +138,11 @@ const maxImages = 40
 func (m *mapper) images(c *candidate.Candidate, it *item) {
 	for _, prop := range []string{"image", "photo", "thumbnailUrl"} {
 		for _, v := range it.values(prop) {
-			if len(c.Images) == maxImages || !m.graph.budget.Work(20) {
+			if len(c.Images) == maxImages || !m.budget.Work(20) {
 				break
 			}
 			ref := v.text
-			if t := m.graph.target(v); t != nil {
+			if t := m.target(v); t != nil {
 				ref = cmp.Or(t.one("url"), t.one("contentUrl"), t.one("thumbnailUrl"), t.id)
 			}
 			if link := m.picture(ref); link != "" && !slices.Contains(c.Images, link) {

@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/budget/budgettest"
+	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/structured"
 	"carillon/command/collect/extract/timing"
 	"carillon/eventstore/storetest/assert"
@@ -55,12 +56,14 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		result, err := structured.Read(b, structured.Page{
+		at, found, notes := structured.Candidates(b, structured.Page{
 			URL:      &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"},
 			Root:     root,
 			Timezone: "Europe/London",
 			Window:   timing.WindowAt(now),
 		})
+		result := candidate.Observe(b, at, found, notes)
+		err = b.Err()
 		must.True(t, err == nil || errors.Is(err, collect.ErrTooComplex), "%v", err)
 		keys := map[string]bool{}
 		for _, o := range result.Observations {
@@ -118,12 +121,14 @@ func BenchmarkExtract(b *testing.B) {
 		for _, page := range pages {
 			budget := budget.New(b.Context())
 			root := must.Get(structured.Parse(budget, page))(b)
-			must.Get(structured.Read(budget, structured.Page{
+			at, found, notes := structured.Candidates(budget, structured.Page{
 				URL:      u,
 				Root:     root,
 				Timezone: "America/Chicago",
 				Window:   timing.WindowAt(now),
-			}))(b)
+			})
+			candidate.Observe(budget, at, found, notes)
+			must.OK(b, budget.Err())
 		}
 	}
 	b.ReportMetric(float64(b.N*len(pages))/b.Elapsed().Seconds(), "pages/s")

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/net/html"
 
 	"carillon/command/collect"
-	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/markup"
 )
 
@@ -43,14 +42,9 @@ type value struct {
 
 // graph has the items of a page, one for each id.
 type graph struct {
-	document *document
-	budget   *budget.Budget
-	items    []*item // in order of appearance
-	byID     map[string]*item
-}
-
-func newGraph(d *document, b *budget.Budget) *graph {
-	return &graph{document: d, budget: b, byID: map[string]*item{}}
+	*document
+	items []*item // in order of appearance
+	byID  map[string]*item
 }
 
 // itemBytes and valueBytes are sizes in memory.
@@ -90,7 +84,7 @@ func (g *graph) absolute(id string) string {
 	if err != nil {
 		return id
 	}
-	return g.document.base.ResolveReference(u).String()
+	return g.base.ResolveReference(u).String()
 }
 
 // target returns the item that a value is or refers to by its id, nil for plain text.
@@ -221,7 +215,7 @@ const maxName = 32 << 10
 
 // plain returns a property of a few lines as plain text.
 func (g *graph) plain(it *item, prop string) string {
-	return g.line(it.inLanguage(prop, g.document.language))
+	return g.line(it.inLanguage(prop, g.language))
 }
 
 func (g *graph) line(text string) string {

@@ -54,7 +54,7 @@ func (m *mapper) hours(c *candidate.Candidate, it *item) {
 // timedWithin sets the time from the descendants of an element, and reports whether one of them has it.
 func (m *mapper) timedWithin(c *candidate.Candidate, it *item, n *html.Node) bool {
 	for n := n.FirstChild; n != nil; n = n.NextSibling {
-		if !m.graph.budget.Work(2) {
+		if !m.budget.Work(2) {
 			return false
 		}
 		switch {
@@ -82,7 +82,7 @@ func (m *mapper) timedWithin(c *candidate.Candidate, it *item, n *html.Node) boo
 // isTime reports whether a class of an element says that it has the time of an event.
 func (m *mapper) isTime(n *html.Node) bool {
 	class := cut(attr(n, "class"), maxDate)
-	return class != "" && m.graph.budget.Work(len(class)/2) &&
+	return class != "" && m.budget.Work(len(class)/2) &&
 		slices.ContainsFunc(strings.Fields(class), func(class string) bool {
 			return timeClass.MatchString(class) && !otherTime.MatchString(class)
 		})
@@ -91,7 +91,7 @@ func (m *mapper) isTime(n *html.Node) bool {
 // timed sets the time that an element shows, unless it is that of another day.
 func (m *mapper) timed(c *candidate.Candidate, it *item, n *html.Node) bool {
 	when := &c.Holdings[0].When
-	text := m.graph.shown(n, maxTimeText)
+	text := m.shown(n, maxTimeText)
 	start, end, ok := timing.ShownTimes(text)
 	if day := m.stamp(text); !ok || day != nil && !timing.Midnight(day.Wall).Equal(when.Start.Wall) {
 		return false

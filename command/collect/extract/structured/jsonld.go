@@ -12,8 +12,8 @@ import (
 
 // readJSONLD adds the items of the page's JSON-LD. It doesn't process contexts as the standard does, which would mean
 // fetching them: every term counts by its local name, and a local context only by its prefixes and aliases.
-func readJSONLD(d *document, g *graph) {
-	for _, block := range d.blocks {
+func readJSONLD(g *graph) {
+	for _, block := range g.blocks {
 		if strings.TrimSpace(block.text) == "" {
 			continue
 		}
@@ -22,11 +22,11 @@ func readJSONLD(d *document, g *graph) {
 		}
 		values, clean, ok := decodeJSON(block.text)
 		if !ok {
-			d.notes.Add(collect.NoteBrokenMarkup, "a block of JSON-LD holds no object")
+			g.notes.Add(collect.NoteBrokenMarkup, "a block of JSON-LD holds no object")
 			continue
 		}
 		if !clean {
-			d.notes.Add(collect.NoteBrokenMarkup, "a block of JSON-LD is not valid JSON and was read with forbearance")
+			g.notes.Add(collect.NoteBrokenMarkup, "a block of JSON-LD is not valid JSON and was read with forbearance")
 		}
 		for _, v := range values {
 			(&ldReader{graph: g, block: block.number}).value(v, nil, "")

@@ -247,5 +247,5 @@ func (m *mapper) words(n *html.Node) string {
 	if n == nil {
 		return ""
 	}
-	return m.graph.line(m.graph.shown(n, maxHeading))
+	return m.line(m.shown(n, maxHeading))
 }

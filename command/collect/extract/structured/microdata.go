@@ -11,9 +11,9 @@ import (
 )
 
 // readMicrodata adds the items of the page's Microdata.
-func readMicrodata(d *document, g *graph) {
-	r := &microdataReader{graph: g, document: d, items: map[*html.Node]*item{}}
-	for _, n := range d.scopes {
+func readMicrodata(g *graph) {
+	r := &microdataReader{graph: g, items: map[*html.Node]*item{}}
+	for _, n := range g.scopes {
 		if g.budget.Err() != nil {
 			return
 		}
@@ -22,8 +22,7 @@ func readMicrodata(d *document, g *graph) {
 }
 
 type microdataReader struct {
-	graph    *graph
-	document *document
+	graph *graph
 	// items are those that were read, or are being read, by element: itemref may lead to one from many places, and from
 	// within itself.
 	items map[*html.Node]*item
@@ -53,7 +52,7 @@ func (r *microdataReader) item(n *html.Node, around *item, within string) *item 
 		r.properties(c, it)
 	}
 	for _, id := range terms(n, "itemref") {
-		if referred := r.document.element(id); referred != nil && referred != n {
+		if referred := r.graph.element(id); referred != nil && referred != n {
 			r.properties(referred, it)
 		}
 	}
@@ -80,7 +79,7 @@ func (r *microdataReader) properties(n *html.Node, it *item) {
 	for _, prop := range props {
 		prop = currentTerm(prop)
 		if text := r.graph.elementText(n, prop); strings.TrimSpace(text) != "" {
-			it.set(prop, value{text: text, lang: language(n, r.document), node: n})
+			it.set(prop, value{text: text, lang: language(n, r.graph.document), node: n})
 		}
 	}
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
@@ -110,18 +109,18 @@ func language(n *html.Node, d *document) string {
 
 // element returns an element by its id. The first call indexes the page.
 func (d *document) element(id string) *html.Node {
-	if d.byID == nil {
-		d.byID = map[string]*html.Node{}
+	if d.elements == nil {
+		d.elements = map[string]*html.Node{}
 		for n := range d.page.Root.Descendants() {
 			if !d.budget.Work(1) {
 				break
 			}
-			if id := attr(n, "id"); n.Type == html.ElementNode && id != "" && d.byID[id] == nil && d.budget.Memory(64) {
-				d.byID[id] = n
+			if id := attr(n, "id"); n.Type == html.ElementNode && id != "" && d.elements[id] == nil && d.budget.Memory(64) {
+				d.elements[id] = n
 			}
 		}
 	}
-	return d.byID[id]
+	return d.elements[id]
 }
 
 // classed reports whether an element has one of some classes.

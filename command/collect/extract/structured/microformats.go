@@ -17,21 +17,20 @@ import (
 // rewritten to current classes before, see classic.go, so that one parser reads both.
 //
 // It is the last reader, because the parser changes the page: addresses become absolute.
-func readMicroformats(d *document, g *graph) {
-	if !d.hasMicroformats {
+func readMicroformats(g *graph) {
+	if !g.hasMicroformats {
 		return
 	}
-	roots := modernise(d, g)
-	if !affordable(d, g) {
+	roots := modernise(g)
+	if !affordable(g) {
 		return
 	}
 	r := &mfReader{
-		graph:    g,
-		document: d,
-		roots:    roots,
-		items:    map[string]*item{},
+		graph: g,
+		roots: roots,
+		items: map[string]*item{},
 	}
-	parsed := microformats.ParseNode(d.page.Root, d.base)
+	parsed := microformats.ParseNode(g.page.Root, g.base)
 	for _, at := range roots {
 		setAttr(at.node, "id", at.id)
 	}
@@ -42,7 +41,7 @@ func readMicroformats(d *document, g *graph) {
 
 // affordable subtracts the parser's work from the budget: it takes the text of each property separately, so that
 // nested ones are read repeatedly.
-func affordable(d *document, g *graph) bool {
+func affordable(g *graph) bool {
 	sizes := map[*html.Node]int{}
 	var size func(n *html.Node) int
 	size = func(n *html.Node) int {
@@ -55,7 +54,7 @@ func affordable(d *document, g *graph) bool {
 		}
 		return total
 	}
-	if !g.budget.Work(size(d.page.Root)) {
+	if !g.budget.Work(size(g.page.Root)) {
 		return false
 	}
 	for n, cost := range sizes {
@@ -77,8 +76,7 @@ var readPrefixes = []string{"h-", "p-", "u-", "dt-", "e-"}
 
 // mfReader maps microformats to items.
 type mfReader struct {
-	graph    *graph
-	document *document
+	graph *graph
 	// roots are the elements of the microformats by the ids that they were given for the parser.
 	roots map[string]root
 	items map[string]*item // by the same ids

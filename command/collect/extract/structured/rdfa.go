@@ -12,18 +12,15 @@ import (
 
 // readRDFa adds the items of the page's RDFa: vocab, prefix, typeof, property, resource, about, content and datetime,
 // which are RDFa Lite and the additions that pages with events use.
-func readRDFa(d *document, g *graph) {
-	if !d.hasRDFa {
+func readRDFa(g *graph) {
+	if !g.hasRDFa {
 		return
 	}
-	r := &rdfaReader{graph: g, document: d}
-	r.children(d.page.Root, rdfaScope{prefixes: map[string]string{}})
+	r := &rdfaReader{graph: g}
+	r.children(g.page.Root, rdfaScope{prefixes: map[string]string{}})
 }
 
-type rdfaReader struct {
-	graph    *graph
-	document *document
-}
+type rdfaReader struct{ graph *graph }
 
 // rdfaScope has the declarations for the inside of an element.
 type rdfaScope struct {
@@ -97,7 +94,7 @@ func (r *rdfaReader) set(it *item, prop string, n *html.Node, thing *item) {
 		if hasAttr(n, "content") || v.text == "" {
 			v.text = r.graph.elementText(n, prop)
 		}
-		v.lang = language(n, r.document)
+		v.lang = language(n, r.graph.document)
 	}
 	if thing != nil || strings.TrimSpace(v.text) != "" {
 		it.set(prop, v)

@@ -33,7 +33,9 @@ func readPage(t *testing.T, page structured.Page, html string) candidate.Result 
 	b := budget.New(t.Context())
 	root := must.Get(structured.Parse(b, html))(t)
 	page.Root = root
-	result := must.Get(structured.Read(b, page))(t)
+	at, found, notes := structured.Candidates(b, page)
+	result := candidate.Observe(b, at, found, notes)
+	must.OK(t, b.Err())
 	return result
 }
 

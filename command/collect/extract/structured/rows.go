@@ -103,7 +103,7 @@ func (m *mapper) columns(n *html.Node) (c columns) {
 		}
 		if row.DataAtom == atom.Tr {
 			for cell := range cells(row) {
-				words := m.graph.shown(cell, maxDate)
+				words := m.shown(cell, maxDate)
 				if c.title == 0 && titleHead.MatchString(words) {
 					c.title = len(c.heads) + 1
 				}
@@ -139,13 +139,13 @@ func cell(row *html.Node, number int) *html.Node {
 	return nil
 }
 
-// besides returns the text of a row without its title, each cell behind the head of its column: some dates are those of
+// rowText returns the text of a row without its title, each cell behind the head of its column: some dates are those of
 // deadlines.
-func (m *mapper) besides(n, title *html.Node, heads []string) string {
+func (m *mapper) rowText(n, title *html.Node, heads []string) string {
 	var all []string
 	i := 0
 	for c := range cells(n) {
-		text := m.graph.besides(c, title)
+		text := m.besides(c, title)
 		if i < len(heads) && heads[i] != "" && text != "" {
 			text = heads[i] + ": " + text
 		}
@@ -153,14 +153,14 @@ func (m *mapper) besides(n, title *html.Node, heads []string) string {
 		i++
 	}
 	if i == 0 {
-		return m.graph.besides(n, title)
+		return m.besides(n, title)
 	}
 	return strings.Join(all, "\n")
 }
 
 // row reads an element of a list; ok is false if it has no title.
 func (m *mapper) row(n *html.Node, in columns) (r row, ok bool) {
-	r = row{node: n, title: cmp.Or(cell(n, in.title), m.graph.heading(n))}
+	r = row{node: n, title: cmp.Or(cell(n, in.title), m.heading(n))}
 	var first, more *html.Node
 	href, several := "", false // of the titles that are links
 	left := maxNear
@@ -199,7 +199,7 @@ func (m *mapper) row(n *html.Node, in columns) (r row, ok bool) {
 		}
 	}
 	r.name = m.words(r.title)
-	r.text = m.besides(n, r.title, in.heads)
+	r.text = m.rowText(n, r.title, in.heads)
 	return r, r.name != "" && strings.ContainsAny(r.name+r.text, "0123456789")
 }
 

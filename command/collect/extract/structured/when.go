@@ -44,7 +44,7 @@ func (m *mapper) when(c *candidate.Candidate, it *item, parts []*item) {
 
 func (m *mapper) saysWhen(c *candidate.Candidate, it *item) {
 	from := it
-	if schedules := m.graph.things(it, "eventSchedule"); len(schedules) > 0 && it.one("startDate") == "" {
+	if schedules := m.things(it, "eventSchedule"); len(schedules) > 0 && it.one("startDate") == "" {
 		from = schedules[0]
 	}
 	m.says(c, collect.FieldStart, from, firstKnown(from, "startDate", "previousStartDate")...)
@@ -73,7 +73,7 @@ const maxDate = 200
 
 // stamp parses a date; nil for other texts.
 func (m *mapper) stamp(text string) *timing.Stamp {
-	if text = cut(text, maxDate); text == "" || !m.graph.budget.Work(40) {
+	if text = cut(text, maxDate); text == "" || !m.budget.Work(40) {
 		return nil
 	}
 	s, err := timing.Parse(text, m.monthFirst)
@@ -140,11 +140,11 @@ func (m *mapper) distinct(texts []string) []string {
 // schedules expands the event's schedules.
 func (m *mapper) schedules(it *item) []candidate.Holding {
 	var found []candidate.Holding
-	for _, s := range m.graph.things(it, "eventSchedule") {
+	for _, s := range m.things(it, "eventSchedule") {
 		x, ok := m.expanded[scheduled{it, s}]
 		if !ok && len(m.expanded) < maxSchedules {
 			rule, clock := m.schedule(it, s)
-			x = expansion{rule.Expand(m.graph.budget, m.window), clock}
+			x = expansion{rule.Expand(m.budget, m.page.Window), clock}
 			if clock != nil && rule.Start == nil && len(x.ranges) > 0 {
 				clock.Wall = x.ranges[0].Start.Wall
 			}
@@ -262,7 +262,7 @@ func (m *mapper) shownLocal(it *item, prop string, s timing.Stamp, loc *time.Loc
 			continue
 		}
 		date := m.stamp(v.text)
-		text := m.graph.shown(v.node, maxDate)
+		text := m.shown(v.node, maxDate)
 		clock, ok := timing.FirstShown(text)
 		if date == nil || !date.Wall.Equal(s.Wall) || !ok {
 			continue
@@ -369,7 +369,7 @@ func (m *mapper) zone(c *candidate.Candidate, it *item) {
 			return
 		}
 	}
-	for _, s := range m.graph.things(it, "eventSchedule") {
+	for _, s := range m.things(it, "eventSchedule") {
 		if c.Zone = s.one("scheduleTimezone"); c.Zone != "" {
 			m.says(c, collect.FieldTimezone, s, "scheduleTimezone")
 			return

@@ -23,7 +23,7 @@ func (m *mapper) where(c *candidate.Candidate, it *item) {
 	c.Where.Hours = timing.Hours{}
 	w := &whereabouts{Where: &c.Where, mapper: m, c: c}
 	for _, v := range it.values("location") {
-		switch t := w.graph.target(v); {
+		switch t := w.target(v); {
 		case t == nil:
 			w.text(it, v)
 		case t.is("VirtualLocation"):
@@ -50,7 +50,7 @@ func (m *mapper) where(c *candidate.Candidate, it *item) {
 // text reads a location in plain text.
 func (w *whereabouts) text(it *item, v value) {
 	known, online := w.Known(), w.IsOnline
-	if !w.graph.budget.Work(1 + len(v.text)/4) {
+	if !w.budget.Work(1 + len(v.text)/4) {
 		return
 	}
 	w.Text(cut(v.text, maxName), w.link)
@@ -64,12 +64,12 @@ func (w *whereabouts) text(it *item, v value) {
 
 // inherit takes the place of an event without one from the event that it is part of, or from the place that lists it.
 func (w *whereabouts) inherit(it *item) {
-	wholes := w.graph.things(it, "superEvent")
+	wholes := w.things(it, "superEvent")
 	if it.around != nil && it.around.isEvent() {
 		wholes = append(wholes, it.around)
 	}
 	for _, whole := range wholes {
-		for _, t := range w.graph.things(whole, "location") {
+		for _, t := range w.things(whole, "location") {
 			w.place(t)
 		}
 	}
@@ -103,12 +103,12 @@ func (w *whereabouts) virtual(t *item) {
 			w.Online = cmp.Or(w.Online, w.link(ref))
 		}
 	}
-	w.OnPlatform(w.graph.plain(t, "name"))
+	w.OnPlatform(w.plain(t, "name"))
 }
 
 // place reads a Place, or a PostalAddress instead of one.
 func (w *whereabouts) place(t *item) {
-	name := w.graph.plain(t, "name")
+	name := w.plain(t, "name")
 	if candidate.IsOnlineWord(name) {
 		w.virtual(t)
 		return
@@ -138,10 +138,10 @@ func (w *whereabouts) place(t *item) {
 // addressOf reads the address of a place, unless one is known.
 func (w *whereabouts) addressOf(t *item) {
 	for _, v := range t.values("address") {
-		if a := w.graph.target(v); a != nil {
+		if a := w.target(v); a != nil {
 			w.postal(a)
 		} else if w.Address.IsZero() {
-			w.AddressText = w.graph.line(v.text)
+			w.AddressText = w.line(v.text)
 			w.Address = place.ParseAddress(w.AddressText)
 			w.says(w.c, collect.FieldLocation, t, "address")
 		}
@@ -150,7 +150,7 @@ func (w *whereabouts) addressOf(t *item) {
 
 // point reads the coordinates of a place, unless some are known.
 func (w *whereabouts) point(t *item) {
-	for _, g := range append(w.graph.things(t, "geo"), t) {
+	for _, g := range append(w.things(t, "geo"), t) {
 		if w.Geo == nil {
 			if w.Geo = place.Coordinates(g.one("latitude"), g.one("longitude")); w.Geo != nil {
 				w.says(w.c, collect.FieldCoordinates, g, "latitude", "longitude")
@@ -170,13 +170,13 @@ func (w *whereabouts) container(t *item) {
 		inner := t
 		for _, prop := range []string{"containedInPlace", "containedIn"} {
 			for _, v := range inner.values(prop) {
-				outer := w.graph.target(v)
+				outer := w.target(v)
 				switch {
 				case t != inner:
 				case outer != nil && !slices.Contains(seen, outer):
 					t = outer
-				case outer == nil && !strings.Contains(v.text, "://") && w.graph.line(v.text) != "":
-					w.Within = append(w.Within, w.graph.line(v.text))
+				case outer == nil && !strings.Contains(v.text, "://") && w.line(v.text) != "":
+					w.Within = append(w.Within, w.line(v.text))
 				}
 			}
 		}
@@ -190,7 +190,7 @@ func (w *whereabouts) container(t *item) {
 
 // surround completes the place from its containers.
 func (w *whereabouts) surround(t *item) {
-	name := w.graph.plain(t, "name")
+	name := w.plain(t, "name")
 	part := w.regionPart(t)
 	switch {
 	case part != nil && *part == "" && w.AddressText == "":
@@ -232,14 +232,14 @@ func (w *whereabouts) postal(a *item) {
 		return
 	}
 	w.Address = place.Address{
-		Street:     w.graph.plain(a, "streetAddress"),
-		Locality:   w.graph.plain(a, "addressLocality"),
-		Region:     w.graph.plain(a, "addressRegion"),
-		PostalCode: w.graph.plain(a, "postalCode"),
-		Country:    w.graph.plain(a, "addressCountry"),
+		Street:     w.plain(a, "streetAddress"),
+		Locality:   w.plain(a, "addressLocality"),
+		Region:     w.plain(a, "addressRegion"),
+		PostalCode: w.plain(a, "postalCode"),
+		Country:    w.plain(a, "addressCountry"),
 	}
 	if len(w.Within) == 0 {
-		w.Venue = cmp.Or(w.Venue, w.graph.plain(a, "name"))
+		w.Venue = cmp.Or(w.Venue, w.plain(a, "name"))
 	}
 	w.says(w.c, collect.FieldLocation, a, "streetAddress", "addressLocality", "addressRegion", "postalCode",
 		"addressCountry")
@@ -250,7 +250,7 @@ func (w *whereabouts) opening(t *item) {
 	for _, text := range t.raw("openingHours") {
 		w.Hours.AddText(text)
 	}
-	for _, spec := range w.graph.things(t, "openingHoursSpecification") {
+	for _, spec := range w.things(t, "openingHoursSpecification") {
 		opens, _ := timeOfDay(spec.one("opens"))
 		closes, _ := timeOfDay(spec.one("closes"))
 		// Special hours of some dates don't hold for others.

@@ -38,7 +38,7 @@ var loadNames = sync.OnceValue(func() *zoneNames {
 		displays: map[string]string{},
 		short:    map[string]string{},
 	}
-	for row := range tableRows(ianaText) {
+	for row := range TableRows(ianaText) {
 		n.iana[foldIANA(row)] = row
 		region, _, _ := strings.Cut(row, "/")
 		if city := foldName(row[strings.LastIndexByte(row, '/')+1:]); regions[region] && n.cities[city] == "" {
@@ -46,13 +46,13 @@ var loadNames = sync.OnceValue(func() *zoneNames {
 		}
 	}
 	ids := map[string]string{}
-	for row := range tableRows(windowsText) {
+	for row := range TableRows(windowsText) {
 		name, iana, _ := strings.Cut(row, "|")
 		if ids[name] = iana; !strings.Contains(name, "+") && !strings.HasPrefix(name, "UTC-") { // an offset
 			n.windows[foldName(name)] = iana
 		}
 	}
-	for row := range tableRows(displayText) {
+	for row := range TableRows(displayText) {
 		row, abbreviated := strings.CutPrefix(row, "?")
 		table := n.displays
 		if abbreviated {
@@ -77,8 +77,8 @@ var regions = map[string]bool{
 	"Europe": true, "Indian": true, "Pacific": true,
 }
 
-// tableRows yields the rows of a table, without comments.
-func tableRows(text string) func(yield func(string) bool) {
+// TableRows yields the rows of a table, without comments.
+func TableRows(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for row := range strings.Lines(text) {
 			if row = strings.TrimSpace(row); row != "" && row[0] != '#' && !yield(row) {

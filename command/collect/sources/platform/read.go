@@ -61,7 +61,7 @@ func Observe(ctx context.Context, entries []Entry, timezone string, window timin
 			Timezone: timezone,
 			Headings: subjects,
 			Window:   window,
-		}, found)
+		}, found, nil)
 		page.Notes = append(page.Notes, result.Notes...)
 		for _, o := range result.Observations {
 			if last := o.Details.Last(); seen[o.Key] || last.Before(window.From) {

@@ -121,7 +121,7 @@ func readPage(b *budget.Budget, read reader, page *fetch.Page, source collect.So
 
 // observe makes observations of the contents.
 func observe(b *budget.Budget, t content) (candidate.Result, error) {
-	result := candidate.Observe(b, t.page, t.found)
+	result := candidate.Observe(b, t.page, t.found, t.notes)
 	if err := b.Err(); err != nil {
 		return candidate.Result{}, fmt.Errorf("read page: %w", err)
 	}
@@ -131,7 +131,6 @@ func observe(b *budget.Budget, t content) (candidate.Result, error) {
 			result.Observations[i].Source.URL = site.String()
 		}
 	}
-	result.Notes = append(t.notes, result.Notes...)
 	if len(result.Observations) == 0 && t.empty.Code != "" {
 		result.Notes.Add(t.empty.Code, "%s", t.empty.Text)
 	}
