@@ -245,13 +245,13 @@ func (r *reader) daysThenMonth(i int) (part, bool) {
 		j++
 	}
 	m := month(r.at(j).lower)
-	if !m.ok || !r.sameLine(i, j) || needsCapital[r.at(j).lower] && !r.at(j).upper && !r.sureMonth(j) {
+	if m == 0 || !r.sameLine(i, j) || needsCapital[r.at(j).lower] && !r.at(j).upper && !r.sureMonth(j) {
 		return part{}, false
 	}
 	p := part{
 		days:    days,
 		isRange: isRange,
-		month:   m.Month,
+		month:   m,
 		to:      j + 1,
 	}
 	return r.withYear(p), true
@@ -267,7 +267,7 @@ func (r *reader) sureMonth(j int) bool {
 
 func (r *reader) monthThenDays(i int) (part, bool) {
 	m := month(r.at(i).lower)
-	if !m.ok || !englishMonths[r.at(i).lower] || !r.at(i).upper {
+	if m == 0 || !englishMonths[r.at(i).lower] || !r.at(i).upper {
 		return part{}, false
 	}
 	j := i + 1
@@ -285,7 +285,7 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 	return r.withYear(part{
 		days:    days,
 		isRange: isRange,
-		month:   m.Month,
+		month:   m,
 		to:      to,
 	}), true
 }

@@ -59,16 +59,11 @@ func numbered(lists ...string) map[string]int {
 	return all
 }
 
-type monthName struct {
-	time.Month
-
-	ok bool
-}
-
-func month(word string) monthName {
+// month returns the month of a name, 0 for another word.
+func month(word string) time.Month {
 	if n := shortMonths[word]; n > 0 {
-		return monthName{time.Month(n), true}
+		return time.Month(n)
 	}
-	m, ok := timing.Month(word)
-	return monthName{m, ok}
+	m, _ := timing.Month(word)
+	return m
 }

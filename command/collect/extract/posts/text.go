@@ -3,6 +3,7 @@ package posts
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -135,7 +136,7 @@ func (t *text) tokens() []token {
 				end++
 			}
 			if end-i <= maxDigits {
-				tok.number = digits(t.masked[i:end])
+				tok.number, _ = strconv.Atoi(t.masked[i:end])
 			}
 		case unicode.Is(unicode.Han, r): // one word each, because there are no spaces
 		case unicode.IsLetter(r):
@@ -164,14 +165,6 @@ func wordEnd(s string, at int) int {
 	return at
 }
 
-func digits(s string) int {
-	n := 0
-	for _, r := range s {
-		n = n*10 + int(r-'0')
-	}
-	return n
-}
-
 // begins reports whether a token begins a sentence: after a full stop that belongs to no abbreviation or number.
 func begins(before []token, t token) bool {
 	last := before[len(before)-1]
@@ -194,10 +187,10 @@ func begins(before []token, t token) bool {
 			return true // "… 2026. Free entry"
 		}
 		// "5. Dezember" and "3. Advent" continue, "3-0. Next" and "20:30. Free" do not.
-		return !month(t.lower).ok && !word.space && len(before) > 2
+		return month(t.lower) == 0 && !word.space && len(before) > 2
 	}
 	short := len([]rune(word.lower)) <= 3
-	return !short && !month(word.lower).ok && weekdays[word.lower] == 0 || short && stopWords[word.lower]
+	return !short && month(word.lower) == 0 && weekdays[word.lower] == 0 || short && stopWords[word.lower]
 }
 
 // stopWords are short words that end sentences and are not abbreviations.

@@ -147,21 +147,14 @@ func (f *filter) days(into []int, first, last int) (found []int, looked int) {
 	year, month, day := date(first)
 	for n := first; n <= last; {
 		looked++
+		step, length := 1, daysInMonth(year, month)
 		if f.months != 0 && f.months>>month&1 == 0 {
-			// Skip to the next month.
-			n += daysInMonth(year, month) - day + 1
-			day = 1
-			if month++; month > 12 {
-				month = 1
-				year++
-			}
-			continue
-		}
-		if f.allowsDate(n, year, month, day) {
+			step = length - day + 1 // skip to the next month
+		} else if f.allowsDate(n, year, month, day) {
 			into = append(into, n)
 		}
-		n++
-		if day++; day > daysInMonth(year, month) {
+		n += step
+		if day += step; day > length {
 			day = 1
 			if month++; month > 12 {
 				month = 1
