@@ -43,17 +43,8 @@ func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 	m.organizer()
 	m.images()
 	m.published(f)
-	for _, says := range []struct {
-		field      collect.Field
-		properties []string
-	}{
-		{collect.FieldStart, []string{"DTSTART"}}, {collect.FieldEnd, []string{"DTEND", "DURATION"}},
-		{collect.FieldRecurrence, []string{"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"}},
-		{collect.FieldStatus, []string{"STATUS"}},
-	} {
-		for _, property := range says.properties {
-			m.text(says.field, property)
-		}
+	for _, says := range origins {
+		m.text(says.field, says.property)
 	}
 	if c.Zone != "" {
 		m.zone()
@@ -62,6 +53,16 @@ func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 		c.Origins[i].Page = f.page
 	}
 	return c
+}
+
+// origins are the properties whose values are read elsewhere, with the fields that come from them.
+var origins = []struct {
+	property string
+	field    collect.Field
+}{
+	{"DTSTART", collect.FieldStart}, {"DTEND", collect.FieldEnd}, {"DURATION", collect.FieldEnd},
+	{"RRULE", collect.FieldRecurrence}, {"RDATE", collect.FieldRecurrence}, {"EXDATE", collect.FieldRecurrence},
+	{"RECURRENCE-ID", collect.FieldRecurrence}, {"STATUS", collect.FieldStatus},
 }
 
 // stated returns the name of the zone of an event, or of its calendar if the event is in UTC.

@@ -246,15 +246,10 @@ func (c *Candidate) complete(other *Candidate) {
 		c.Images = slices.Clone(other.Images)
 		c.takeOrigins(collect.FieldImage, other)
 	}
-	location, coordinates, online := c.Where.complete(&other.Where)
-	c.venue = cmp.Or(c.Where.Venue, c.Where.Online)
-	for field, took := range map[collect.Field]bool{
-		collect.FieldLocation: location, collect.FieldCoordinates: coordinates, collect.FieldOnline: online,
-	} {
-		if took {
-			c.takeOrigins(field, other)
-		}
+	for _, field := range c.Where.complete(&other.Where) {
+		c.takeOrigins(field, other)
 	}
+	c.venue = cmp.Or(c.Where.Venue, c.Where.Online)
 	take(c, other, collect.FieldPublished, &c.PublishedAt, other.PublishedAt)
 	take(c, other, collect.FieldTimezone, &c.Zone, other.Zone)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"carillon/aggregates/happening"
+	"carillon/command/collect"
 	"carillon/command/collect/extract/markup"
 	"carillon/command/collect/extract/place"
 	"carillon/command/collect/extract/timing"
@@ -167,33 +168,35 @@ func (w *Where) zones(home string) (zones []string, sure bool) {
 	return place.Zones(w.Address, w.Geo, home)
 }
 
-// complete takes over missing fields, and reports which.
-func (w *Where) complete(other *Where) (place, coordinates, online bool) {
+// complete takes over missing parts, and returns the fields that they belong to.
+func (w *Where) complete(other *Where) (took []collect.Field) {
 	if w.Venue == "" && other.Venue != "" {
-		w.Venue, place = other.Venue, true
+		w.Venue, took = other.Venue, append(took, collect.FieldLocation)
 	}
 	if len(w.Within) == 0 && len(other.Within) > 0 && w.Venue == other.Venue {
-		w.Within, place = other.Within, true
+		w.Within, took = other.Within, append(took, collect.FieldLocation)
 	}
 	if parts(other.Address) > parts(w.Address) {
 		// The parts are more precise than a text that was split into some of them.
-		w.Address, w.AddressText, place = other.Address, other.AddressText, true
+		w.Address, w.AddressText, took = other.Address, other.AddressText, append(took, collect.FieldLocation)
 	}
 	if w.AddressText == "" && w.Address.IsZero() && other.AddressText != "" {
-		w.AddressText, place = other.AddressText, true
+		w.AddressText, took = other.AddressText, append(took, collect.FieldLocation)
 	}
 	if w.Geo == nil && other.Geo != nil {
-		w.Geo, coordinates = other.Geo, true
+		w.Geo, took = other.Geo, append(took, collect.FieldCoordinates)
 	}
 	if other.IsOnline {
-		online = !w.IsOnline
+		if !w.IsOnline {
+			took = append(took, collect.FieldOnline)
+		}
 		w.IsOnline = true
 		w.Online, w.Platform = cmp.Or(w.Online, other.Online), cmp.Or(w.Platform, other.Platform)
 	}
 	if len(w.Hours) == 0 {
 		w.Hours = other.Hours
 	}
-	return place, coordinates, online
+	return took
 }
 
 // parts counts the known parts of an address.

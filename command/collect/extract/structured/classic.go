@@ -112,7 +112,7 @@ func (m *moderniser) include(n *html.Node) {
 	switch {
 	case n.DataAtom == atom.Td:
 		refs = append(refs, terms(n, "headers")...)
-	case classed(n, "include"):
+	case slices.Contains(strings.Fields(cut(attr(n, "class"), 4<<10)), "include"):
 		if id, ok := strings.CutPrefix(cmp.Or(attr(n, "href"), attr(n, "data")), "#"); ok {
 			refs = append(refs, id)
 		}

@@ -62,6 +62,7 @@ type block struct {
 type found struct {
 	base, canonical, title string
 	metas                  map[string]string
+	headings               []string
 	scripts                int
 	versions               [][2]string // languages and references
 }
@@ -87,13 +88,12 @@ func newDocument(p Page, b *budget.Budget) *document {
 		canonical: p.URL,
 	}
 	f := found{metas: map[string]string{}}
-	var headings []string
 	for n := range p.Root.Descendants() {
 		if !b.Work(1) {
 			break
 		}
 		if n.Type == html.ElementNode {
-			f.element(d, n, &headings)
+			f.element(d, n)
 			d.mark(n)
 		}
 	}
@@ -112,7 +112,7 @@ func newDocument(p Page, b *budget.Budget) *document {
 	// Only English has the month first, and only in some countries.
 	english := d.language == "" || strings.HasPrefix(d.language, "en")
 	d.monthFirst = d.language == "en-us" || english && strings.HasPrefix(p.Timezone, "America/")
-	for _, text := range append([]string{f.metas["og:title"], f.title}, headings...) {
+	for _, text := range append([]string{f.metas["og:title"], f.title}, f.headings...) {
 		if text = identity.Words(text); text != "" {
 			d.headings = append(d.headings, text)
 		}
@@ -123,7 +123,7 @@ func newDocument(p Page, b *budget.Budget) *document {
 }
 
 // element reads the metadata in an element.
-func (f *found) element(d *document, n *html.Node, headings *[]string) {
+func (f *found) element(d *document, n *html.Node) {
 	switch n.DataAtom {
 	case atom.Html:
 		d.language = cmp.Or(d.language, strings.ToLower(strings.TrimSpace(attr(n, "lang"))))
@@ -139,8 +139,8 @@ func (f *found) element(d *document, n *html.Node, headings *[]string) {
 	case atom.Title:
 		f.title = cmp.Or(f.title, textOf(n, maxHeading))
 	case atom.H1:
-		if len(*headings) < maxHeadings {
-			*headings = append(*headings, textOf(n, maxHeading))
+		if len(f.headings) < maxHeadings {
+			f.headings = append(f.headings, textOf(n, maxHeading))
 		}
 	case atom.Meta:
 		for _, name := range []string{attr(n, "property"), attr(n, "name")} {

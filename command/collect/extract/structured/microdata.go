@@ -2,7 +2,6 @@ package structured
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -121,11 +120,4 @@ func (d *document) element(id string) *html.Node {
 		}
 	}
 	return d.elements[id]
-}
-
-// classed reports whether an element has one of some classes.
-func classed(n *html.Node, classes ...string) bool {
-	return slices.ContainsFunc(strings.Fields(cut(attr(n, "class"), 4<<10)), func(c string) bool {
-		return slices.Contains(classes, c)
-	})
 }
