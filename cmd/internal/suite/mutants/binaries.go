@@ -165,7 +165,7 @@ func overlay(root, temporary string, mutants []mutant) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		changed := filepath.Join(temporary, strings.ReplaceAll(file, "/", "_"))
+		changed := filepath.Join(temporary, of[0].overlaid())
 		if err := os.WriteFile(changed, mutated(source, of), 0o600); err != nil {
 			return "", err
 		}

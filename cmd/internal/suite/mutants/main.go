@@ -141,7 +141,7 @@ func build(ctx context.Context, out io.Writer, root, temporary string, chosen []
 			return chosen, tests(all, out, path, temporary), nil
 		}
 		left := slices.DeleteFunc(slices.Clone(chosen), func(m mutant) bool {
-			return strings.Contains(string(said), fmt.Sprintf("%s:%d:", m.file, m.line))
+			return strings.Contains(string(said), fmt.Sprintf("%s:%d:", m.overlaid(), m.line))
 		})
 		if len(left) == len(chosen) {
 			return nil, nil, fmt.Errorf("%w\n%s", err, said)

@@ -26,6 +26,12 @@ func (s *Sum) Add(n int) {
 	s.Of += n
 	s.Calls++
 }
+
+const whole = 1
+
+type share struct{ of float64 }
+
+var Whole = share{of: whole}
 `
 
 const itsTest = `package sum
@@ -40,10 +46,11 @@ func TestAdd(t *testing.T) {
 }
 `
 
-// A module whose test doesn't look at Calls: of what can be changed only this goes unnoticed.
+// A module whose test doesn't look at Calls: of what can be changed and compiled only this goes unnoticed.
 func TestMutants(t *testing.T) {
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": module, "sum.go": program, "sum_test.go": itsTest} {
+	for name, text := range map[string]string{"go.mod": module, "sums/sum.go": program, "sums/sum_test.go": itsTest} {
+		must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700))
 		must.OK(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	t.Chdir(root)
@@ -53,7 +60,7 @@ func TestMutants(t *testing.T) {
 	var noticed, unnoticed []string
 	for _, m := range chosen {
 		switch by, reached := m.try(t.Context(), binaries); {
-		case by == "carillon":
+		case by == "carillon/sums":
 			noticed = append(noticed, m.what)
 		case reached:
 			unnoticed = append(unnoticed, m.String())
@@ -63,7 +70,7 @@ func TestMutants(t *testing.T) {
 	if got := strings.Join(noticed, ", "); got != "left out: s.Of += n, turned round: n < 0" {
 		t.Error("noticed", got)
 	}
-	if len(unnoticed) != 1 || unnoticed[0] != "sum.go:10: left out: s.Calls++" {
+	if len(unnoticed) != 1 || unnoticed[0] != "sums/sum.go:10: left out: s.Calls++" {
 		t.Error("not noticed", unnoticed)
 	}
 }

@@ -193,6 +193,9 @@ type mutant struct {
 	number int
 }
 
+// overlaid is the name of the changed file, by which the compiler speaks of it.
+func (m mutant) overlaid() string { return strings.ReplaceAll(m.file, "/", "_") }
+
 // mutated returns a file with its mutants, each switched on by its number. Lines stay where they are.
 func mutated(source []byte, mutants []mutant) []byte {
 	inserted := map[int]string{mutants[0].clause: `; import mutants__ "carillon/mutants"`}
