@@ -97,9 +97,7 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 		assert.True(t, !w.reached(r), "callers would act on old rows")
 		stop()
 	}
-	open := make(chan struct{})
-	close(open)
-	r, _ := w.serve(foreign, slow(open))
+	r, _ := w.serve(foreign, tally)
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	assert.Equal(t, w.count(stream), 2, "it counts")
 	s := w.status("it is whole", func(s projections.Status) bool { return s.Outdated == "" && s.Process != "" })
@@ -117,9 +115,7 @@ func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	assert.True(t, !w.reached(r), "callers would miss some rows")
 	stop()
 	w.status("no process runs it", func(s projections.Status) bool { return s.Process == "" })
-	open := make(chan struct{})
-	close(open)
-	r, _ = w.serve(store, slow(open))
+	r, _ = w.serve(store, tally)
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 ||
 		w.count(stream) != 3 {
@@ -137,9 +133,7 @@ func TestOlderCheckpoint_settledAtHeadOnly(t *testing.T) {
 	r, stop := w.serve(store, slow(nil))
 	assert.True(t, !w.reached(r), "callers would act on old rows")
 	stop()
-	open := make(chan struct{})
-	close(open)
-	r, _ = w.serve(store, slow(open))
+	r, _ = w.serve(store, tally)
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 	assert.Equal(t, w.count(stream), 702, "it counts")
 }
@@ -165,9 +159,7 @@ func (u *unsure) Subscribe(
 // If the head could not be read in time, it is read again, instead of taking the part that was read for all.
 func TestBuild_partialHeadIsNoGoal(t *testing.T) {
 	w := newWorld(t)
-	progress, stop := w.project(tally)
-	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	progress, stream, stop := w.begun(tally)
 	_ = stop()
 	for i := range 3 {
 		w.append(stream, eventstore.Revision(i), "thing.happened.v1")
@@ -192,16 +184,14 @@ func TestBuild_partialHeadIsNoGoal(t *testing.T) {
 // the new tables lack rows; how lists of several statements stand that shows TestListDuringRebuildIsOfOneSide.
 func TestRebuild_totalNeverFalls(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally)
-	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	progress, _, _ := w.begun(tally)
 	ctx, stop := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
 	// during one rebuild: on a busy machine more would take longer than all that is there
 	growth := make(chan struct{}, 100)
 	running.Go(func() {
 		for range growth {
-			at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+			at := w.happens()
 			_ = progress.Await(ctx, at, tally.Name) // so that rebuilds catch up
 		}
 	})

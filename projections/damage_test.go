@@ -62,9 +62,7 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			progress, stop := w.project(carrying)
-			stream := eventstore.StreamName("thing", uuid.New())
-			w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+			progress, stream, stop := w.begun(carrying)
 			must.OK(t, stop())
 			w.exec("UPDATE tally.counts SET mark = 'x'")
 			w.exec(damage.sql)
@@ -93,9 +91,7 @@ func TestDamagedReadModelComesBack(t *testing.T) {
 			}
 			t.Run(name+" "+when, func(t *testing.T) {
 				w := newWorld(t)
-				progress, stop := w.project(carrying)
-				stream := eventstore.StreamName("thing", uuid.New())
-				w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+				progress, stream, stop := w.begun(carrying)
 				want := 1
 				if running {
 					w.exec(damage.sql)
@@ -122,22 +118,15 @@ func TestDamagedReadModelComesBack(t *testing.T) {
 func TestProcessManagerWithoutItsTable(t *testing.T) {
 	w := newWorld(t)
 	seen := make(chan eventstore.Position, 1000)
-	react := func() (*projections.Progress, func() error) {
-		return w.run(func(ctx context.Context, r *projections.Runner) error {
-			return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
-				return newRemembering(rememberingName, seen)
-			})
-		})
-	}
-	progress, stop := react()
-	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	progress, stop := w.remembers(seen)
+	at := w.happens()
 	w.await(progress, at, rememberingName)
 	must.OK(t, stop())
 	w.exec("DROP TABLE " + rememberingName + ".state")
 	for len(seen) > 0 {
 		<-seen
 	}
-	react()
+	w.remembers(seen)
 	select {
 	case again := <-seen:
 		assert.Equal(t, again, at, "it saw … first")

@@ -162,7 +162,7 @@ func TestDeferred_endWaits(t *testing.T) {
 	w := newWorld(t)
 	progress, made, stop := w.reactLater()
 	l := <-made
-	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	at := w.happens()
 	w.await(progress, at, laterName)
 	go func() {
 		<-l.waited
@@ -182,8 +182,7 @@ func TestDeferred_failureRestarts(t *testing.T) {
 	w := newWorld(t)
 	progress, made, _ := w.reactLater()
 	first := <-made
-	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
-	w.await(progress, at, laterName)
+	w.await(progress, w.happens(), laterName)
 	first.fail(errors.New("broken"))
 	second := <-made
 	<-first.over
@@ -209,8 +208,7 @@ func TestDeferred_decodeFailureStops(t *testing.T) {
 		return err
 	})
 	l := <-made
-	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"),
-		laterName)
+	w.await(progress, w.happens(), laterName)
 	l.fail(fmt.Errorf("%w: another", eventstore.ErrUndecodable))
 	assert.Is(t, <-ended, eventstore.ErrUndecodable, "it ended with")
 }
@@ -220,7 +218,7 @@ func TestDeferred_lostSessionCancels(t *testing.T) {
 	w := newWorld(t)
 	progress, made, _ := w.reactLater()
 	first := <-made
-	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	at := w.happens()
 	w.await(progress, at, laterName)
 	w.endSessions()
 	<-first.over

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
@@ -30,9 +29,7 @@ func TestFence_stoppedInATransaction(t *testing.T) {
 		}
 		return count(ctx, tx, batch)
 	}
-	first, stop := w.project(slow)
-	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	_, stream, stop := w.begun(slow)
 	at := w.append(stream, 0, "thing.happened.v1")
 	<-stopped
 	second, _ := w.run(func(ctx context.Context, r *projections.Runner) error { return r.Project(ctx, tally) })

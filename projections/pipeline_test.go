@@ -93,9 +93,7 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 		}
 		return nil
 	}
-	progress, stop := w.project(model)
-	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	progress, stream, stop := w.begun(model)
 	must.Get(w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"))(t)
 	w.await(progress, w.append(stream, 0, "thing.exploded.v1"), tally.Name)
 	must.OK(t, stop())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -72,13 +70,9 @@ func newWorld(t *testing.T) *world {
 // runner makes a runner without a log.
 func (w *world) runner(store eventstore.Store, progress *projections.Progress) *projections.Runner {
 	w.Helper()
-	return &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
+	r := projecttest.Runner(w.T, w.pool, store)
+	r.Progress = progress
+	return r
 }
 
 // run starts a runner; stop waits until it has ended and returns its error.
@@ -115,6 +109,30 @@ func (w *world) append(stream string, expected eventstore.Revision, kind string)
 		Data: []byte(`{}`),
 	}}))(w)
 	return appended.Position
+}
+
+// happens appends an event to a stream of its own.
+func (w *world) happens() eventstore.Position {
+	w.Helper()
+	return w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+}
+
+// begun projects a model of tallies that has the first event of a stream.
+func (w *world) begun(p projections.ReadModel) (progress *projections.Progress, stream string, stop func() error) {
+	w.Helper()
+	stream = eventstore.StreamName("thing", uuid.New())
+	progress, stop = w.project(p)
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	return progress, stream, stop
+}
+
+// remembers runs a process manager that says what it sees.
+func (w *world) remembers(seen chan eventstore.Position) (*projections.Progress, func() error) {
+	return w.run(func(ctx context.Context, r *projections.Runner) error {
+		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
+			return newRemembering(rememberingName, seen)
+		})
+	})
 }
 
 func (w *world) count(stream string) (n int) {
@@ -171,9 +189,7 @@ func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
 
 func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
 	w := newWorld(t)
-	first, stopFirst := w.project(tally)
-	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	first, stream, stopFirst := w.begun(tally)
 	second, _ := w.project(tally)
 	w.await(first, w.append(stream, 0, "thing.happened.v1"), tally.Name)
 	must.OK(t, stopFirst())
@@ -195,7 +211,7 @@ func TestLostPostgresSession_resumes(t *testing.T) {
 
 func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 	w := newWorld(t)
-	good := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	good := w.happens()
 	progress, stop := w.project(tally)
 	w.await(progress, good, tally.Name)
 	bad := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
@@ -229,9 +245,7 @@ func TestAnotherVersion_rebuilds(t *testing.T) {
 	}{"version": {next, 1, 2}, "schema": {other, 2, 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			stream := eventstore.StreamName("thing", uuid.New())
-			progress, stop := w.project(tally)
-			w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+			_, stream, stop := w.begun(tally)
 			must.OK(t, stop())
 			held := of.model
 			held.Project = slow(nil).Project
@@ -255,9 +269,7 @@ func TestTwoVersionsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	newer := tally
 	newer.Version, newer.Project = 2, twice
-	stream := eventstore.StreamName("thing", uuid.New())
-	progress, _ := w.project(tally)
-	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	progress, stream, _ := w.begun(tally)
 	progress, stop := w.project(newer)
 	w.status("the newer version has its tables", func(s projections.Status) bool { return s.Has(newer) })
 	w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)
@@ -308,8 +320,7 @@ func TestRebuild_servesOldUntilSwap(t *testing.T) {
 func TestRebuild_oneAtATime(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
-	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"),
-		tally.Name)
+	w.await(progress, w.happens(), tally.Name)
 	runner := w.runner(w.store, progress)
 	var second error
 	err := runner.Rebuild(w.ctx, tally, func(at, _ eventstore.Position) {
@@ -323,9 +334,7 @@ func TestRebuild_oneAtATime(t *testing.T) {
 
 func TestRebuild_failureLeavesOldInPlace(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally)
-	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	progress, stream, _ := w.begun(tally)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
 	runner := w.runner(w.store, progress)
@@ -349,12 +358,8 @@ func (w *world) waitingForCheckpoints() (waits bool) {
 func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	w := newWorld(t)
 	seen := make(chan eventstore.Position, 1000)
-	progress, stop := w.run(func(ctx context.Context, r *projections.Runner) error {
-		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
-			return newRemembering(rememberingName, seen)
-		})
-	})
-	first := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	progress, stop := w.remembers(seen)
+	first := w.happens()
 	w.await(progress, first, rememberingName)
 	<-seen
 	tx := must.Get(w.pool.Begin(w.ctx))(t)
@@ -365,7 +370,7 @@ func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 		if n > 0 || w.waitingForCheckpoints() {
 			n++
 		}
-		last = w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+		last = w.happens()
 		select {
 		case <-seen:
 		case <-w.ctx.Done():

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 // severed is the store as a process sees it whose packets to it vanish while it is cut.
@@ -99,21 +98,15 @@ type half struct {
 func (w *world) half(name string) *half {
 	store := &severed{Store: w.store}
 	h := &half{severed: store, name: name}
-	h.runner = &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    store,
-		Log:      slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name),
-		Progress: projections.NewProgress(w.pool),
-		Linger:   time.Millisecond,
-		Reach: &reach.Watch{
-			Name: "store",
-			Beat: 20 * time.Millisecond,
-			Log:  slog.New(slog.DiscardHandler),
-			Ask: func(ctx context.Context) error {
-				_, err := store.Head(ctx)
-				return err
-			},
+	h.runner = projecttest.Runner(w.T, w.pool, store)
+	h.runner.Log, h.runner.Linger = slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name), time.Millisecond
+	h.runner.Reach = &reach.Watch{
+		Name: "store",
+		Beat: 20 * time.Millisecond,
+		Log:  slog.New(slog.DiscardHandler),
+		Ask: func(ctx context.Context) error {
+			_, err := store.Head(ctx)
+			return err
 		},
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -140,13 +133,9 @@ func (w *world) half(name string) *half {
 // none.
 func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
 	w := newWorld(t)
-	happen := func() eventstore.Position {
-		w.Helper()
-		return w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
-	}
 	seen := func(what string) { // by Postgres, which any process may write
 		w.Helper()
-		at := happen()
+		at := w.happens()
 		for _, name := range []string{tally.Name, rememberingName} {
 			must.True(t, projections.NewProgress(w.pool).Await(w.ctx, at, name), "%s: %s stands still", what, name)
 		}

@@ -3,7 +3,6 @@ package analytics_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -30,24 +29,13 @@ func changed(m projections.ReadModel) projections.ReadModel {
 	return m
 }
 
-func runnerOn(t *testing.T, pool *pgxpool.Pool) *projections.Runner {
-	t.Helper()
-	return &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    nodetest.Start(t),
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(pool),
-	}
-}
-
 // A reader looks at the views all the time, while the tables under them are replaced again and again.
 func TestReadersNeverMissAView(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	pool := made(t)
-	runner := runnerOn(t, pool)
+	runner := projecttest.Runner(t, pool, nodetest.Start(t))
 	reading, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -87,7 +75,7 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	pool := made(t)
-	runner := runnerOn(t, pool)
+	runner := projecttest.Runner(t, pool, nodetest.Start(t))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Project(running, changed(deliveries.ReadModel)) }()

@@ -2,7 +2,6 @@ package deliveries_test
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 	"carillon/query"
@@ -125,13 +123,7 @@ type node struct {
 func startNode(t testing.TB) node {
 	t.Helper()
 	store, pool := nodetest.Start(t), projecttest.Pool(t)
-	runner := &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(pool),
-	}
+	runner := projecttest.Runner(t, pool, store)
 	running, stop := context.WithCancel(t.Context())
 	read := []projections.ReadModel{
 		destinations.ReadModel, organizations.ReadModel, publications.ReadModel, deliveries.ReadModel,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -54,13 +53,7 @@ func (f fixture) runner(store eventstore.Store) *projections.Runner {
 		must.Get(f.Pool.Exec(f.t.Context(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"))(f.t)
 	}
 	must.OK(f.t, projections.Migrate(f.t.Context(), f.Pool))
-	return &projections.Runner{
-		Pool:     f.Pool,
-		Locks:    pgtest.Locks(f.t, f.Pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(f.Pool),
-	}
+	return projecttest.Runner(f.t, f.Pool, store)
 }
 
 // project has a runner build the items, up to the current head.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,6 +65,18 @@ func Prepare(ctx context.Context, pool *pgxpool.Pool, models ...projections.Read
 func Pool(t testing.TB, models ...projections.ReadModel) *pgxpool.Pool {
 	t.Helper()
 	return Template(models...).Pool(t)
+}
+
+// Runner returns a runner of consumers of a store, without a log.
+func Runner(t testing.TB, pool *pgxpool.Pool, store eventstore.Store) *projections.Runner {
+	t.Helper()
+	return &projections.Runner{
+		Pool:     pool,
+		Locks:    pgtest.Locks(t, pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(pool),
+	}
 }
 
 // New begins a history in a new database.

@@ -27,7 +27,6 @@ import (
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/items"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 )
@@ -132,13 +131,7 @@ func TestCurationsMemoryKeepsTheContract(t *testing.T) {
 	curatetest.Run(t, func(t *testing.T) (curate.Memory, curate.Likeness) {
 		t.Helper()
 		pool, store, log := projecttest.Pool(t), nodetest.Start(t), slog.New(slog.DiscardHandler)
-		runner := &projections.Runner{
-			Pool:     pool,
-			Locks:    pgtest.Locks(t, pool),
-			Store:    store,
-			Log:      log,
-			Progress: projections.NewProgress(pool),
-		}
+		runner := projecttest.Runner(t, pool, store)
 		runs := make(chan adapters.FeedCuration, 1)
 		run(t, func(ctx context.Context) error {
 			return runner.React(ctx, func(tables *projections.Tables) eventstore.ProcessManager {

@@ -23,7 +23,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
 
@@ -52,13 +52,8 @@ func newQueueFixture(t *testing.T) *queueFixture {
 		p.forget(t)
 	}
 	own := *p
-	own.runner = &projections.Runner{
-		Pool:     p.pool,
-		Locks:    pgtest.Locks(t, p.pool),
-		Store:    p.store,
-		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Progress: p.runner.Progress,
-	}
+	own.runner = projecttest.Runner(t, p.pool, p.store)
+	own.runner.Log, own.runner.Progress = slog.New(slog.NewTextHandler(t.Output(), nil)), p.runner.Progress
 	s := &queueFixture{
 		T:            t,
 		parts:        &own,

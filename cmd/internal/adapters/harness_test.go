@@ -30,7 +30,7 @@ import (
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
 )
@@ -77,14 +77,8 @@ type parts struct {
 func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
 	tb.Helper()
 	p := &parts{pool: apitest.Prepared.Pool(tb), store: nodetest.Start(tb), models: models}
-	p.runner = &projections.Runner{
-		Pool:     p.pool,
-		Locks:    pgtest.Locks(tb, p.pool),
-		Store:    p.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(p.pool),
-		Linger:   5 * time.Millisecond, // tests wait for each step
-	}
+	p.runner = projecttest.Runner(tb, p.pool, p.store)
+	p.runner.Linger = 5 * time.Millisecond // tests wait for each step
 	for _, m := range models {
 		run(tb, func(ctx context.Context) error { return p.runner.Project(ctx, m) })
 	}

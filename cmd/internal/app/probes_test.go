@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +22,6 @@ import (
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -33,13 +31,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	counted := &counting{Store: store}
 	var later atomic.Int64
 	l := newLags(counted, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
-	runner := &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(pool),
-	}
+	runner := projecttest.Runner(t, pool, store)
 	register := func() eventstore.Position {
 		t.Helper()
 		done := must.Get(organization.Aggregate.Execute(t.Context(), store, uuid.New(),

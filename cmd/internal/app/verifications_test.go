@@ -25,7 +25,6 @@ import (
 	"carillon/projections/clientcertificates"
 	"carillon/projections/operators"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -36,14 +35,8 @@ func TestVerificationOnceADay(t *testing.T) {
 	t.Parallel()
 	pool, store := projecttest.Pool(t, organizations.ReadModel, operators.ReadModel), nodetest.Start(t)
 	discard, now := slog.New(slog.DiscardHandler), time.Now()
-	progress := projections.NewProgress(pool)
-	runner := &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    store,
-		Log:      discard,
-		Progress: progress,
-	}
+	runner := projecttest.Runner(t, pool, store)
+	progress := runner.Progress
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _ = runner.Project(ctx, auditors.ReadModel) }()
