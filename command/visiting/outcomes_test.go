@@ -48,6 +48,7 @@ func TestFailures(t *testing.T) {
 			switch e := s.last().(type) {
 			case source.CollectionFailed:
 				reason, message = e.Reason, e.Message
+				assert.True(t, e.NextAt.After(e.At), "the next visit is at %s, this was at %s", e.NextAt, e.At)
 			case source.CredentialsMissing:
 				message = e.Message
 			default:
@@ -72,14 +73,30 @@ func TestSourceThatNeedsJavaScript(t *testing.T) {
 	s := l.begin(t)
 	s.expect("at first", "observed")
 	l.set("root", leaflet{notes: collect.Notes{{Code: collect.NoteNeedsJavaScript, Text: "scripts only"}}})
+	var outcome string
+	s.monitor.Visited = func(_, of string) { outcome = of }
 	s.expect("scripts only", "")
-	if e, is := s.last().(source.JavaScriptNeeded); !is || e.Message != "scripts only" {
-		t.Errorf("it ended with %+v", s.last())
+	if e, is := s.last().(source.JavaScriptNeeded); !is || e.Message != "scripts only" || outcome != "needs_javascript" {
+		t.Errorf("it ended with %+v, %s", s.last(), outcome)
 	}
 	l.set("root", concert("jazz"))
 	s.expect("as before", "")
 	if _, is := s.last().(source.CollectionCompleted); !is {
 		t.Errorf("it ended with %+v", s.last())
+	}
+}
+
+// A walk of pages that are all as they were says so.
+func TestUnchangedPagesAreNotModified(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	l.set("root", concert("jazz"))
+	s := l.begin(t)
+	for _, unchanged := range []bool{false, true, false} {
+		l.pages["root"] = leaflet{view: concert("jazz").view, unchanged: unchanged}
+		s.walk()
+		e, is := s.last().(source.CollectionCompleted)
+		assert.True(t, is && e.NotModified == unchanged, "it ended with %+v, want unchanged: %t", s.last(), unchanged)
 	}
 }
 

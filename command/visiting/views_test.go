@@ -55,6 +55,9 @@ func TestPagesOfSourceMakeOneView(t *testing.T) {
 	s.expect("the listing still shows it, and knows less", "revised")
 	l.set("root", leaflet{})
 	s.expect("no page shows it", "went-stale")
+	all := s.events(happening.Aggregate.Category)
+	stale, is := must.Get(happening.Events.Decode(&all[len(all)-1]))(t).(happening.WentStale)
+	assert.True(t, is && !stale.At.Before(e.At), "it went stale: %+v", stale)
 }
 
 // An event whose page has moved stays what it was, also with a longer title. A page of which only a part was read may

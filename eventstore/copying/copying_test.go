@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"carillon/eventstore"
@@ -115,6 +116,20 @@ func TestCopy_findsDifference(t *testing.T) {
 	}
 }
 
+// An event that comes to the target alone while it is compared is found too.
+func TestCopy_findsLateEvent(t *testing.T) {
+	w := newWorld(t)
+	w.put(w.source, "thing-1", eventstore.NoStream, entries(2))
+	once := sync.OnceFunc(func() { w.put(w.target, "thing-1", 1, entries(1)) })
+	_, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{Report: func(p copying.Progress) {
+		if p.Phase == copying.PhaseCopy && p.Events == 2 {
+			once()
+		}
+	}})
+	var found *copying.Difference
+	assert.True(t, errors.As(err, &found) && found.What == "only the target has it" && found.Revision == 2, "%v", err)
+}
+
 var softDeleted = fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64)
 
 // The next revision of each stream is the same in a copy, whatever the source has deleted, so that a subscriber that
@@ -187,6 +202,26 @@ func TestLastRevisionsCarryOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What fills the places of lost events stays hidden when the source's metadata doesn't hide them any more.
+func TestFillersStayHidden(t *testing.T) {
+	w := newWorldOf(t, nil, nil)
+	w.put(w.source, "thing-1", eventstore.NoStream, entries(3))
+	w.describe("thing-1", eventstore.NoStream, softDeleted)
+	w.scavenge(w.node)
+	w.copy(copying.Options{})
+	w.describe("thing-1", 0, `{"mine":true}`)
+	var described copying.Progress
+	result := w.copy(copying.Options{Report: func(p copying.Progress) {
+		if p.Phase == copying.PhaseDescribe {
+			described = p
+		}
+	}})
+	assert.True(t, result.Metadata == 1 && described.Done == 1 && described.Total == 1, "%+v, %+v", result, described)
+	set, _, err := w.target.Last(w.ctx, "$$thing-1")
+	must.OK(t, err)
+	assert.Equal(t, string(set.Data), `{"$tb":3,"carillonCopiedFrom":3,"mine":true}`, "the target's metadata")
 }
 
 // noFillers subscribes to everything: events that fill the places of lost ones are no news.
