@@ -1,7 +1,6 @@
 package adapters_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,8 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
-	"carillon/aggregates/item"
-	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adapters"
 	"carillon/command"
@@ -26,7 +23,6 @@ import (
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
-	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/sources"
 	"carillon/query"
@@ -38,8 +34,7 @@ type place struct {
 	titles []string
 	err    error
 	visits int
-	shown  map[string]collect.Observation // by handle, beside the titles
-	hold   chan struct{}                  // visits wait for it where not nil
+	hold   chan struct{} // visits wait for it where not nil
 }
 
 // soon is when everything happens: the same at each visit, also around midnight.
@@ -77,9 +72,6 @@ func (p *place) Read(ctx context.Context, source collect.Source, _ collect.Known
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	result := collect.Page{Requests: 1}
-	if o, is := p.shown[source.Handle]; is {
-		result.Observations = []collect.Observation{o}
-	}
 	for _, title := range p.titles {
 		key := "url:https://" + source.Handle + ".example/" + title
 		instance := happening.DeriveInstanceID(key, "")
@@ -101,48 +93,6 @@ func (p *place) Read(ctx context.Context, source collect.Source, _ collect.Known
 func (w *world) account() (source uuid.UUID) {
 	w.t.Helper()
 	return w.source(command.RegisterSource{Type: "facebook", Handle: uuid.NewString()})
-}
-
-func TestFromSourceToItems(t *testing.T) {
-	p := &place{}
-	w := open(t, map[string]collect.Collector{"facebook": p})
-	p.show("jazz", "quiz")
-	source, feed := w.account(), w.feed()
-	association := w.attach(feed, source, "facebook")
-	w.eventuallyItems(feed, "jazz", "quiz")
-	w.eventuallyState(source, 1, "ok")
-
-	p.show("jazz", "opera")
-	w.collect(source)
-	w.eventuallyItems(feed, "jazz", "quiz", "opera") // gone from the page is not gone from the feed
-	got := w.eventuallyState(source, 2, "ok")
-	assert.True(t, got.Observed == 2 && got.Failures == 0 && got.DueAt != nil && got.DueAt.After(time.Now()),
-		"source = %+v", got)
-	var events []eventstore.Recorded
-	w.eventually("an event is published", func() bool {
-		events = w.recorded("publication.event-published.v1")
-		return len(events) > 0
-	})
-	w.expectPublished(events, feed, w.titles(feed)["opera"])
-	assert.Equal(t, len(w.recorded("happening.went-stale.v1")), 1, "happenings went stale")
-
-	detached, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{
-		FeedID:        feed,
-		AssociationID: association,
-	})
-	w.await(detached.Position, err, feeds.ReadModel.Name, items.ReadModel.Name)
-	assert.Equal(t, len(w.titles(feed)), 0, "items after the detachment")
-	w.eventually("the removals are recorded", func() bool { return len(w.recorded("item.removed.v1")) == 3 })
-}
-
-func (w *world) expectPublished(events []eventstore.Recorded, feed, itemID uuid.UUID) {
-	w.t.Helper()
-	must.Equal(w.t, len(events), 1, "events are published, want 1: a backfill is no news")
-	event := must.Get(publication.Events.Decode(&events[0]))(w.t)
-	p, ok := event.(publication.Published)
-	assert.True(w.t, ok && p.Type == "event.item.added" && p.FeedID == feed && p.FeedType == "event" &&
-		p.Organization == w.by.Organization && p.Subject == itemID.String() && p.Source == "/feeds/events/"+feed.String(),
-		"published = %+v", p)
 }
 
 // backfill is that of a source in the only feed that it fills.
@@ -192,71 +142,6 @@ func TestBackfillOutlastsFailure(t *testing.T) {
 	w.eventually("it is published", func() bool { return w.published() > 0 })
 	w.await(w.recorded("item.added.v1")[2].Position, nil, items.ReadModel.Name)
 	assert.Equal(t, w.published(), 1, "are published")
-}
-
-// shows sets how an account shows a concert with a separate key from now on.
-func (p *place) shows(handle, title, venue string, standing happening.Standing) uuid.UUID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := "url:https://" + handle + ".example/concert"
-	instance := happening.DeriveInstanceID(key, "")
-	p.shown[handle] = collect.Observation{
-		Key:      key,
-		Keys:     []string{key},
-		Standing: standing,
-		Source:   happening.Block{Type: "facebook", PermalinkURL: "https://" + handle + ".example/concert"},
-		Details: happening.Details{
-			Title: title,
-			Time:  happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
-			Location: &happening.Location{
-				Venue:          &happening.Venue{Name: venue, Address: "1 Square, Town"},
-				DisplayAddress: venue + ", 1 Square, Town",
-			},
-			Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-				{ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled},
-			}}},
-		},
-	}
-	return happening.DeriveID(key)
-}
-
-// Two accounts show one concert under different keys. It is one event from the moment on when that is known, and two
-// after it was split.
-func TestMergeAndSplit(t *testing.T) {
-	s := &place{shown: map[string]collect.Observation{}}
-	w := open(t, map[string]collect.Collector{"facebook": s})
-	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
-	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
-	feed := w.feed()
-	for _, source := range []uuid.UUID{hall, town} {
-		w.attach(feed, source, "facebook")
-		w.eventuallyState(source, 1, "ok") // the backfill has ended
-	}
-	first := s.shows("hall", "Anna Schmidt Quartett", "Town hall", happening.FromOwnPage)
-	w.collect(hall)
-	w.eventuallyItems(feed, "Anna Schmidt Quartett")
-	second := s.shows("town", "SOLD OUT: Anna Schmidt Quartet", "Town Hall, great hall", happening.FromListing)
-	w.collect(town)
-	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
-	w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
-	assert.Equal(t, w.titles(feed)["Anna Schmidt Quartett"], item.ID(feed, first), "the item")
-
-	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
-	must.True(t, err == nil && len(split.Value) == 1 && split.Value[0].From == first, "split: %+v, %v", split, err)
-	if acts := w.recorded("operator.acted.v1"); len(acts) != 1 || !bytes.Contains(acts[0].Data, []byte(second.String())) {
-		t.Errorf("the audit trail has %d acts", len(acts))
-	}
-	w.eventuallyItems(feed, "Anna Schmidt Quartett", "SOLD OUT: Anna Schmidt Quartet")
-	s.shows("town", "Anna Schmidt Quartett", "Town hall", happening.FromListing) // more alike than ever
-	w.collect(town)
-	w.eventually("it was compared again", func() bool {
-		var n int
-		err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM feed_curation.comparisons WHERE reason = 'split' "+
-			"AND NOT same").Scan(&n)
-		return err == nil && n == 1
-	})
-	merged, news := len(w.recorded("happening.merged.v1")), w.published()
-	assert.True(t, merged == 2 && news == 1, "%d halves of merges and %d publications are recorded", merged, news)
 }
 
 // way is that of one process to the event store.

@@ -24,12 +24,11 @@ func (c *collecting) webhooks() map[string]int {
 	counts := map[string]int{}
 	for id, body := range c.box.bodies {
 		var envelope struct {
-			Type string `json:"type"`
-			Data struct {
-				Title string `json:"title"`
-			} `json:"data"`
+			Type, Source, Subject string
+			Data                  struct{ ID, Title string }
 		}
 		assert.OK(c, json.Unmarshal(body, &envelope))
+		assert.True(c, envelope.Source == "/feeds/events/"+c.feed && envelope.Subject == envelope.Data.ID, "sent %s", body)
 		for _, times := range c.box.came[id] {
 			counts[strings.TrimSpace(envelope.Type+" "+envelope.Data.Title)] += times
 		}
@@ -171,6 +170,13 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	both := c.itemsByTitle()["The Bells of Delft"]
 	must.Equal(t, len(both), 1, "the concert … events")
 	must.Equal(t, len(must.Get(c.client.SplitHappening(t.Context(), uuid.MustParse(both[0])))(t).Split), 1, "split")
+	var acts []string
+	for r := range c.recordedOf("operator") {
+		if r.Type == "operator.acted.v1" {
+			acts = append(acts, string(r.Data))
+		}
+	}
+	assert.True(t, len(acts) == 1 && strings.Contains(acts[0], both[0]), "on record: %q", acts)
 	c.until("all is shown", c.caughtUp)
 	c.until("they are two again", func() bool { return len(c.itemsByTitle()["The Bells of Delft"]) == 2 })
 	c.again(sources)
