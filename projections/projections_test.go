@@ -269,7 +269,7 @@ func TestTwoVersionsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	newer := tally
 	newer.Version, newer.Project = 2, twice
-	progress, stream, _ := w.begun(tally)
+	_, stream, _ := w.begun(tally)
 	progress, stop := w.project(newer)
 	w.status("the newer version has its tables", func(s projections.Status) bool { return s.Has(newer) })
 	w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
 	"carillon/eventstore/storetest/assert"

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"github.com/google/uuid"
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
@@ -119,6 +121,30 @@ func TestSubscribersThatDoNotReadHoldNobodyUp(t *testing.T) { //nolint:parallelt
 	assert.True(t, grown <= 120<<20, "the heap grew by %d MB", grown>>20)
 	list := readAll(t, client, esdb.ReadAllOptions{From: esdb.End{}, Direction: esdb.Backwards}, 1)
 	assert.True(t, len(list) == 1 && list[0].Event.StreamID == fmt.Sprintf("s-%d", written-1), "last event %+v", list)
+}
+
+// Reads that take several pages give each event once, in either direction.
+func TestReadsOfSeveralPages(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	var written []uuid.UUID
+	for range 3 {
+		list := events(300)
+		appendTo(t, client, "s", esdb.Any{}, list...)
+		for _, e := range list {
+			written = append(written, e.EventID)
+		}
+	}
+	for _, options := range []esdb.ReadAllOptions{
+		{From: esdb.Start{}, Direction: esdb.Forwards}, {From: esdb.End{}, Direction: esdb.Backwards},
+	} {
+		var read []uuid.UUID
+		for _, e := range readAll(t, client, options, 5000) {
+			read = append(read, e.Event.EventID)
+		}
+		assert.Slices(t, read, written, "read")
+		slices.Reverse(written)
+	}
 }
 
 func heap() int64 {

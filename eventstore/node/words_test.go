@@ -162,6 +162,9 @@ func TestHTTPBesideGRPC(t *testing.T) {
 			code, text, proto := page(t, c.client, c.base+path, c.user)
 			assert.True(t, code == want.code && strings.Contains(text, want.text) && proto == c.proto,
 				"%s: %s: %d by %s: %s", name, path, code, proto, text)
+			if basic := strings.Contains(text, `"type": "basic"`); path == "/info" && basic != (c.base == "https://"+safely) {
+				t.Errorf("%s: authentication: %s", name, text)
+			}
 			if path == "/metrics" && code == 200 &&
 				!strings.Contains(text, `eventstore_node_calls_total{method="event_store.client.streams.Streams/Append"} 1`) {
 				t.Errorf("%s: metrics: %s", name, text)
@@ -197,6 +200,9 @@ func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 	subscription := must.Get(streams.NewStreamsClient(connection).Read(t.Context(), subscription("")))(t)
 	must.Get(subscription.Recv())(t)
 	s.stop(t) // with a call in progress
+	again := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	defer func() { _ = again.Close() }()
+	assert.Is(t, s.Serve(again), net.ErrClosed, "a closed node serves again")
 }
 
 // Connections that say nothing, or nonsense, cost the others nothing, and don't keep the node from closing.
