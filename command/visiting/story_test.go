@@ -167,7 +167,12 @@ func (l *leaflets) Read(_ context.Context, is collect.Source, known collect.Know
 	case page.err != nil:
 		return collect.Page{}, page.err
 	}
-	read := collect.Page{Requests: 1, Partial: page.partial, Notes: page.notes, Unchanged: page.unchanged}
+	read := collect.Page{
+		Requests:  1,
+		Partial:   page.partial,
+		Notes:     page.notes,
+		Unchanged: page.unchanged,
+	}
 	for _, o := range page.view {
 		o.Source = happening.Block{Type: is.Type}
 		read.Observations = append(read.Observations, o)

@@ -204,7 +204,7 @@ func TestLastRevisionsCarryOver(t *testing.T) {
 	})
 }
 
-// What fills the places of lost events stays hidden when the source's metadata doesn't hide them any more.
+// Events that fill the places of lost ones stay hidden when the source's metadata doesn't hide them any more.
 func TestFillersStayHidden(t *testing.T) {
 	w := newWorldOf(t, nil, nil)
 	w.put(w.source, "thing-1", eventstore.NoStream, entries(3))
