@@ -16,12 +16,12 @@ import (
 type auditCommand struct {
 	List         auditListCommand         `cmd:"" default:"withargs" help:"List the changes of everything, newest first."`
 	Organization auditOrganizationCommand `cmd:"" help:"List the changes of everything that belongs to an organization, also after its deletion."`
-	Feed         auditFeedCommand         `cmd:"" help:"List the changes of a feed, its sources and its shares."`
-	Source       auditSourceCommand       `cmd:"" help:"List the changes of a source, and the feeds that it was attached to."`
+	Feed         auditThingCommand        `cmd:"" set:"thing=Id of the feed, or its beginning; deleted ones keep theirs." help:"List the changes of a feed, its sources and its shares."`
+	Source       auditThingCommand        `cmd:"" set:"thing=Id of the source, or its beginning." help:"List the changes of a source, and the feeds that it was attached to."`
 	Operator     auditOperatorCommand     `cmd:"" help:"List the tokens and actions of an operator, or of all."`
 	Key          auditKeyCommand          `cmd:"" help:"List the life of an API key, and what was changed with it."`
 	Person       auditPersonCommand       `cmd:"" help:"List what a person changed at the console, and was shown."`
-	Secret       auditSecretCommand       `cmd:"" help:"List the life of a secret, and to whom it was shown."`
+	Secret       auditThingCommand        `cmd:"" set:"thing=Id of the secret, or its beginning, as \"carillon audit destination\" shows it; expired ones keep theirs." help:"List the life of a secret, and to whom it was shown."`
 	Destination  auditDestinationCommand  `cmd:"" help:"Show every change of a destination's secrets, status and settings, and every disclosure: time, change, actor, reason."`
 	Seal         auditSealCommand         `cmd:"" help:"Sign a tree head of the log, by which changes to it are found."`
 	Verify       auditVerifyCommand       `cmd:"" help:"Verify the log against its tree heads, or an export with proofs."`

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/alecthomas/kong"
+
 	"carillon/cmd/internal/adminclient"
 	"carillon/eventstore/instant"
 	"carillon/projections/audit"
@@ -121,24 +123,17 @@ func (c *auditOrganizationCommand) Run(ctx context.Context, t terminal, client *
 	return c.list(ctx, t, client, "organizations", c.ID.UUID().String(), c.Kind)
 }
 
-type auditFeedCommand struct {
+// auditThingCommand is a subcommand for things that have ids. It has the name of their kind.
+type auditThingCommand struct {
 	recording
-	ID idStart `arg:"" help:"Id of the feed, or its beginning; deleted ones keep theirs."`
+	ID idStart `arg:"" help:"${thing}"`
 }
 
-// Run lists the changes of a feed.
-func (c *auditFeedCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.list(ctx, t, client, "feeds", string(c.ID), "")
-}
-
-type auditSourceCommand struct {
-	recording
-	ID idStart `arg:"" help:"Id of the source, or its beginning."`
-}
-
-// Run lists the changes of a source.
-func (c *auditSourceCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.list(ctx, t, client, "sources", string(c.ID), "")
+// Run lists the changes of a thing, and to whom it was shown.
+func (c *auditThingCommand) Run(
+	ctx context.Context, t terminal, client *adminclient.Client, parsed *kong.Context,
+) error {
+	return c.list(ctx, t, client, parsed.Selected().Name+"s", string(c.ID), "")
 }
 
 type auditOperatorCommand struct {
@@ -162,16 +157,6 @@ type auditKeyCommand struct {
 // Run lists the life of a key.
 func (c *auditKeyCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	return c.list(ctx, t, client, "keys", c.ID, "")
-}
-
-type auditSecretCommand struct {
-	recording
-	ID idStart `arg:"" help:"Id of the secret, or its beginning, as \"carillon audit destination\" shows it; expired ones keep theirs."`
-}
-
-// Run lists the life of a secret, and to whom it was shown.
-func (c *auditSecretCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.list(ctx, t, client, "secrets", string(c.ID), "")
 }
 
 type auditPersonCommand struct {

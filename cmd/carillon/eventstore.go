@@ -71,7 +71,8 @@ func (c *onNode) show(t terminal, answer any, text string) error {
 	return c.print(t.out, answer, func(w io.Writer) { row(w, text) })
 }
 
-func (c *onNode) open(ctx context.Context, cli *commandLine) (maintenance.Node, error) {
+// ProvideNode opens the node for every subcommand whose Run takes one.
+func (c *onNode) ProvideNode(ctx context.Context, cli *commandLine) (maintenance.Node, error) {
 	return maintenance.Open(ctx, c.path(), cli.Logger(os.Stderr))
 }
 
@@ -82,11 +83,7 @@ type eventstoreBackupCommand struct {
 }
 
 // Run makes the backup, in the process that runs the node if there is one.
-func (c *eventstoreBackupCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
-	n, err := c.open(ctx, cli)
-	if err != nil {
-		return err
-	}
+func (c *eventstoreBackupCommand) Run(ctx context.Context, t terminal, n maintenance.Node) error {
 	to, err := filepath.Abs(c.To) // the running process may be in another directory
 	if err != nil {
 		return err
@@ -168,11 +165,7 @@ func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *com
 type eventstoreVerifyCommand struct{ onNode }
 
 // Run verifies. It fails where anything is wrong.
-func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
-	n, err := c.open(ctx, cli)
-	if err != nil {
-		return err
-	}
+func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, n maintenance.Node) error {
 	progress, end := bar(t, "verifying")
 	report, err := n.Verify(ctx, progress)
 	end()
@@ -191,11 +184,7 @@ func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *comm
 type eventstoreScavengeCommand struct{ onNode }
 
 // Run scavenges.
-func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
-	n, err := c.open(ctx, cli)
-	if err != nil {
-		return err
-	}
+func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, n maintenance.Node) error {
 	progress, end := bar(t, "scavenging")
 	started := time.Now()
 	removed, err := n.Scavenge(ctx, progress)

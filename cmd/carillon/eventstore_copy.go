@@ -45,7 +45,7 @@ To move a server: copy with --copy-only while it runs, stop it, copy again, star
 // Run copies and compares.
 func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
 	log := cli.Logger(os.Stderr)
-	source, end, err := c.source(ctx, log)
+	source, end, err := openLog(ctx, c.From.Reveal(), c.path(), log)
 	if err != nil {
 		return err
 	}
@@ -141,11 +141,6 @@ func writeStreams(path string, streams []copying.Stream) (err error) {
 		}
 	}
 	return lines.Flush()
-}
-
-// source opens the store to copy.
-func (c *eventstoreCopyCommand) source(ctx context.Context, log *slog.Logger) (*esdb.Store, func(), error) {
-	return openLog(ctx, c.From.Reveal(), c.path(), log)
 }
 
 // openLog opens a store by its address: a server, a running node of a directory, or an unused directory. Empty means

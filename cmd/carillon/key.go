@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 	"carillon/query"
@@ -21,10 +23,10 @@ type keyCommand struct {
 
 type keyIssueCommand struct {
 	changing
-	Org     organization `arg:"" help:"Id of the organization, or its beginning."`
-	Name    string       `placeholder:"TEXT" help:"Purpose of the key."`
-	Scopes  []string     `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"Scopes: some of read, write, secrets (to read secrets in full). Default: all."`
-	Expires string       `placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
+	inOrganization
+	Name    string   `placeholder:"TEXT" help:"Purpose of the key."`
+	Scopes  []string `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"Scopes: some of read, write, secrets (to read secrets in full). Default: all."`
+	Expires string   `placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Run makes the key.
@@ -60,15 +62,11 @@ func expiry(text string, now time.Time) (*time.Time, error) {
 
 type keyListCommand struct {
 	remote
-	Org organization `arg:"" help:"Id of the organization, or its beginning."`
+	inOrganization
 }
 
 // Run lists the keys.
-func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
-	client, org, err := c.of(ctx, c.Org)
-	if err != nil {
-		return err
-	}
+func (c *keyListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, org uuid.UUID) error {
 	list, err := adminclient.List[query.KeyCredential](ctx, client, "organizations", org.String(), "keys")
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SCOPES", "SINCE", "EXPIRES", "USED", "STATE")
@@ -80,17 +78,13 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 
 type keyRotateCommand struct {
 	changing
-	Org     organization  `arg:"" help:"Id of the organization, or its beginning."`
+	inOrganization
 	Key     string        `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
 	Overlap time.Duration `default:"24h" help:"Overlap during which the old key works, up to 720h; 0s: none."`
 }
 
 // Run makes the successor.
-func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
-	client, org, err := c.of(ctx, c.Org)
-	if err != nil {
-		return err
-	}
+func (c *keyRotateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, org uuid.UUID) error {
 	overlap := adminclient.Overlap{Seconds: int(c.Overlap.Seconds())}
 	issued, err := adminclient.Post[adminapi.IssuedKey](ctx, client, overlap,
 		"organizations", org.String(), "keys", c.Key, "rotate")
@@ -117,15 +111,11 @@ func validity(w io.Writer, expires, revoked *time.Time, now time.Time) string {
 
 type keyRevokeCommand struct {
 	changing
-	Org organization `arg:"" help:"Id of the organization, or its beginning."`
-	Key string       `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
+	inOrganization
+	Key string `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
 }
 
 // Run ends the key.
-func (c *keyRevokeCommand) Run(ctx context.Context, t terminal) error {
-	client, org, err := c.of(ctx, c.Org)
-	if err != nil {
-		return err
-	}
+func (c *keyRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, org uuid.UUID) error {
 	return c.ended(t.out, "revoked", c.Key, client.Delete(ctx, "organizations", org.String(), "keys", c.Key))
 }

@@ -57,7 +57,27 @@ func (c *orgListCommand) Run(ctx context.Context, t terminal, client *adminclien
 // organization is the id of one, or its beginning.
 type organization struct{ idStart }
 
-// of connects, and finds the organization that a command is about.
+// ofOrganization has the argument of every subcommand that is about an organization alone.
+type ofOrganization struct {
+	Organization organization `arg:"" help:"Its id."`
+}
+
+// ProvideOrganization finds the organization for every subcommand whose Run takes an id.
+func (o *ofOrganization) ProvideOrganization(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
+	return o.Organization.find(ctx, client)
+}
+
+// inOrganization has the argument of every subcommand that is about something of an organization.
+type inOrganization struct {
+	Org organization `arg:"" help:"Id of the organization, or its beginning."`
+}
+
+// ProvideOrganization finds the organization for every subcommand whose Run takes an id.
+func (o *inOrganization) ProvideOrganization(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
+	return o.Org.find(ctx, client)
+}
+
+// of connects, and finds the organization of a command that has something else to check before.
 func (r *remote) of(ctx context.Context, o organization) (*adminclient.Client, uuid.UUID, error) {
 	client, err := r.ProvideClient()
 	if err != nil {
@@ -80,8 +100,8 @@ func (o organization) find(ctx context.Context, client *adminclient.Client) (uui
 
 type orgLimitsCommand struct {
 	changing
-	Organization organization `arg:"" help:"Its id."`
-	Set          []string     `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default resets one."`
+	ofOrganization
+	Set []string `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default resets one."`
 }
 
 // Help implements kong.HelpProvider.
@@ -102,11 +122,7 @@ Whatever exceeds a new limit stays.
 }
 
 // Run shows or sets them.
-func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.of(ctx, c.Organization)
-	if err != nil {
-		return err
-	}
+func (c *orgLimitsCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
 	limits, err := adminclient.Get[adminapi.Limits](ctx, client, "organizations", id.String(), "limits")
 	if err != nil {
 		return err
@@ -158,31 +174,23 @@ func applyLimit(limits adminapi.Limits, change string) error {
 
 type orgSuspendCommand struct {
 	remote
-	Organization organization `arg:"" help:"Its id."`
-	Reason       string       `placeholder:"TEXT" help:"Reason, recorded in the audit trail."`
+	ofOrganization
+	Reason string `placeholder:"TEXT" help:"Reason, recorded in the audit trail."`
 }
 
 // Run suspends the organization.
-func (c *orgSuspendCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.of(ctx, c.Organization)
-	if err != nil {
-		return err
-	}
-	err = client.Post(ctx, map[string]string{"reason": c.Reason}, "organizations", id.String(), "suspend")
+func (c *orgSuspendCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
+	err := client.Post(ctx, map[string]string{"reason": c.Reason}, "organizations", id.String(), "suspend")
 	return c.status(t.out, id, "suspended", err)
 }
 
 type orgResumeCommand struct {
 	changing
-	Organization organization `arg:"" help:"Its id."`
+	ofOrganization
 }
 
 // Run ends the suspension.
-func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.of(ctx, c.Organization)
-	if err != nil {
-		return err
-	}
+func (c *orgResumeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
 	return c.status(t.out, id, "registered", client.Post(ctx, nil, "organizations", id.String(), "resume"))
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/google/uuid"
+
 	"carillon/cmd/internal/adminclient"
 	"carillon/command/mtls"
 	"carillon/query"
@@ -19,9 +21,9 @@ type orgCertificateCommand struct {
 
 type orgCertificateSetCommand struct {
 	changing
-	Organization organization `arg:"" help:"Its id."`
-	Cert         string       `required:"" placeholder:"FILE" help:"PEM file: the client certificate, followed by its chain."`
-	Key          string       `required:"" placeholder:"FILE" help:"PEM file: its private key, not encrypted."`
+	ofOrganization
+	Cert string `required:"" placeholder:"FILE" help:"PEM file: the client certificate, followed by its chain."`
+	Key  string `required:"" placeholder:"FILE" help:"PEM file: its private key, not encrypted."`
 }
 
 // Help implements kong.HelpProvider.
@@ -75,31 +77,27 @@ func readPEM(flag, path string, limit int64) (string, error) {
 
 type orgCertificateShowCommand struct {
 	remote
-	Organization organization `arg:"" help:"Its id."`
+	ofOrganization
 }
 
 // Run shows the certificate.
-func (c *orgCertificateShowCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.of(ctx, c.Organization)
-	if err != nil {
-		return err
-	}
+func (c *orgCertificateShowCommand) Run(
+	ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID,
+) error {
 	shown, err := adminclient.Get[query.ClientCertificate](ctx, client, "organizations", id.String(), "client-certificate")
 	return c.answer(t.out, shown, err, func(w io.Writer) { certificateTable(w, shown) })
 }
 
 type orgCertificateRemoveCommand struct {
 	changing
-	Organization organization `arg:"" help:"Its id."`
+	ofOrganization
 }
 
 // Run removes the certificate.
-func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.of(ctx, c.Organization)
-	if err != nil {
-		return err
-	}
-	err = client.Delete(ctx, "organizations", id.String(), "client-certificate")
+func (c *orgCertificateRemoveCommand) Run(
+	ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID,
+) error {
+	err := client.Delete(ctx, "organizations", id.String(), "client-certificate")
 	return c.answer(t.out, map[string]any{"id": id, "clientCertificate": "removed"}, err,
 		func(w io.Writer) { row(w, id, "client certificate removed") })
 }

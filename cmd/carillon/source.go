@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
@@ -135,8 +137,8 @@ func remark(s query.Source) string {
 
 type sourcePauseCommand struct {
 	remote
-	Source idStart `arg:"" help:"Id of the source, or its beginning."`
-	Reason string  `required:"" placeholder:"TEXT" help:"Why, and whose wish it is. \"carillon source list\" shows it."`
+	ofSource
+	Reason string `required:"" placeholder:"TEXT" help:"Why, and whose wish it is. \"carillon source list\" shows it."`
 }
 
 // Help implements kong.HelpProvider.
@@ -146,12 +148,8 @@ Its known events stay in the feeds, and it can be attached to others. Pausing it
 }
 
 // Run pauses the source.
-func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.source(ctx, c.Source)
-	if err != nil {
-		return err
-	}
-	err = client.Post(ctx, map[string]string{"reason": c.Reason}, "sources", id.String(), "pause")
+func (c *sourcePauseCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
+	err := client.Post(ctx, map[string]string{"reason": c.Reason}, "sources", id.String(), "pause")
 	return c.answer(t.out, adminapi.Created{ID: id}, err, func(w io.Writer) {
 		row(w, "paused; \"carillon source resume\" has it visited again")
 	})
@@ -159,16 +157,12 @@ func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
 
 type sourceResumeCommand struct {
 	changing
-	Source idStart `arg:"" help:"Id of the source, or its beginning."`
+	ofSource
 }
 
 // Run resumes the source.
-func (c *sourceResumeCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.source(ctx, c.Source)
-	if err != nil {
-		return err
-	}
-	err = client.Post(ctx, nil, "sources", id.String(), "resume")
+func (c *sourceResumeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
+	err := client.Post(ctx, nil, "sources", id.String(), "resume")
 	return c.answer(t.out, adminapi.Created{ID: id}, err, func(w io.Writer) {
 		row(w, "resumed; it is visited at once if a feed has it")
 	})
@@ -198,7 +192,7 @@ func (s *sourceSettings) settings() source.Settings {
 
 type sourceSetCommand struct {
 	remote
-	Source idStart `arg:"" help:"Id of the source, or its beginning."`
+	ofSource
 	sourceSettings
 }
 
@@ -216,11 +210,7 @@ Selectors have tags, classes, ids, attributes and positions (tr:nth-child(2)), w
 }
 
 // Run sets them.
-func (c *sourceSetCommand) Run(ctx context.Context, t terminal) error {
-	client, id, err := c.source(ctx, c.Source)
-	if err != nil {
-		return err
-	}
+func (c *sourceSetCommand) Run(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
 	changed, err := adminclient.Put[adminapi.Created](ctx, client, c.settings(), "sources", id.String(), "settings")
 	return c.answer(t.out, changed, err, func(w io.Writer) { row(w, "set; its pages are read again at once") })
 }

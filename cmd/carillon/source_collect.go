@@ -16,18 +16,17 @@ import (
 
 type sourceCollectCommand struct {
 	changing
-	Source idStart `arg:"" help:"Id of the source, or its beginning."`
-	Wait   bool    `help:"Wait until all pages were visited, and show progress."`
+	ofSource
+	Wait bool `help:"Wait until all pages were visited, and show progress."`
 }
 
 // Run asks for the collection.
-func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
-	client, source, err := c.source(ctx, c.Source)
-	if err != nil {
-		return err
-	}
+func (c *sourceCollectCommand) Run(
+	ctx context.Context, t terminal, client *adminclient.Client, source uuid.UUID,
+) error {
 	var before query.Source
 	if c.Wait {
+		var err error
 		if before, err = findSource(ctx, client, source); err != nil {
 			return err
 		}
@@ -43,13 +42,14 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	})
 }
 
-// source connects, and finds the source that a command is about.
-func (r *remote) source(ctx context.Context, start idStart) (*adminclient.Client, uuid.UUID, error) {
-	client, err := r.ProvideClient()
-	if err != nil {
-		return nil, uuid.Nil, err
-	}
-	id, err := start.find("source", "source list", func() ([]uuid.UUID, error) {
+// ofSource has the argument of every subcommand that is about a source.
+type ofSource struct {
+	Source idStart `arg:"" help:"Id of the source, or its beginning."`
+}
+
+// ProvideSource finds the source for every subcommand whose Run takes an id.
+func (o *ofSource) ProvideSource(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
+	return o.Source.find("source", "source list", func() ([]uuid.UUID, error) {
 		list, err := client.Sources(ctx, adminclient.SourceFilter{})
 		ids := make([]uuid.UUID, len(list))
 		for i, s := range list {
@@ -57,7 +57,6 @@ func (r *remote) source(ctx context.Context, start idStart) (*adminclient.Client
 		}
 		return ids, err
 	})
-	return client, id, err
 }
 
 // collectPoll is the time between two looks at a walk.
