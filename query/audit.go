@@ -17,21 +17,37 @@ import (
 
 // AuditEntry is one change of a destination.
 type AuditEntry struct {
-	Destination   uuid.UUID   `json:"destination"`
-	Organization  *uuid.UUID  `json:"organization"` // nil if unknown
-	Revision      int64       `json:"revision"`     // of the destination's stream, or a day of disclosures
-	Type          string      `json:"type"`         // the stored event's name: see docs/understand/events.md
-	At            time.Time   `json:"at"`           // when the change took effect
-	RecordedAt    time.Time   `json:"recordedAt"`   // when the store recorded it
-	Position      string      `json:"position"`     // Commit/Prepare
-	EventID       uuid.UUID   `json:"eventId"`
-	Commit        int64       `json:"-"` // with Prepare, its position in the global order
-	Prepare       int64       `json:"-"`
-	Actor         string      `json:"actor"`
-	Reason        *string     `json:"reason"`
-	CorrelationID *uuid.UUID  `json:"correlationId"`
-	CausationID   *uuid.UUID  `json:"causationId"`
-	Detail        AuditDetail `json:"detail"`
+	Destination  uuid.UUID  `json:"destination"`
+	Organization *uuid.UUID `json:"organization"` // nil if unknown
+	Revision     int64      `json:"revision"`     // of the destination's stream, or a day of disclosures
+	Change
+	Detail AuditDetail `json:"detail"`
+}
+
+// Change is the event by which a change was recorded.
+type Change struct {
+	Type          string     `json:"type"`       // the stored event's name: see docs/understand/events.md
+	At            time.Time  `json:"at"`         // when the change took effect
+	RecordedAt    time.Time  `json:"recordedAt"` // when the store recorded it
+	Position      string     `json:"position"`   // Commit/Prepare
+	EventID       uuid.UUID  `json:"eventId"`
+	Commit        int64      `json:"-"` // with Prepare, its position in the global order
+	Prepare       int64      `json:"-"`
+	Actor         string     `json:"actor"`
+	Reason        *string    `json:"reason"`
+	CorrelationID *uuid.UUID `json:"correlationId"`
+	CausationID   *uuid.UUID `json:"causationId"`
+}
+
+const changeColumns = `type, at, recorded_at, event_id, commit_position, prepare_position, actor, nullif(reason, ''),
+	correlation, causation`
+
+// scan reads some columns, changeColumns and detail.
+func (c *Change) scan(row pgx.CollectableRow, before ...any) (detail []byte, err error) {
+	err = row.Scan(append(before, &c.Type, &c.At, &c.RecordedAt, &c.EventID, &c.Commit, &c.Prepare, &c.Actor, &c.Reason,
+		&c.CorrelationID, &c.CausationID, &detail)...)
+	c.At, c.RecordedAt, c.Position = c.At.UTC(), c.RecordedAt.UTC(), fmt.Sprintf("%d/%d", c.Commit, c.Prepare)
+	return detail, err
 }
 
 // Owner returns the organization, or uuid.Nil if it is unknown.
@@ -161,18 +177,12 @@ func (q *Queries) eachDisclosure(ctx context.Context, where string, arg any, eac
 // auditRows reads a table of the audit trail; all of them have the same columns.
 func (q *Queries) auditRows(ctx context.Context, name, table, where string, args ...any) ([]AuditEntry, error) {
 	return many(ctx, q.Pool, name, func(row pgx.CollectableRow) (e AuditEntry, err error) {
-		var detail []byte
-		err = row.Scan(&e.Destination, &e.Organization, &e.Revision, &e.Type, &e.At, &e.RecordedAt, &e.EventID, &e.Commit,
-			&e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
-		if err != nil {
-			return e, err
+		detail, err := e.scan(row, &e.Destination, &e.Organization, &e.Revision)
+		if err == nil {
+			err = json.Unmarshal(detail, &e.Detail)
 		}
-		e.At, e.RecordedAt, e.Position = e.At.UTC(), e.RecordedAt.UTC(), fmt.Sprintf("%d/%d", e.Commit, e.Prepare)
-		return e, json.Unmarshal(detail, &e.Detail)
-	}, `
-		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
-			nullif(reason, ''), correlation, causation, detail
-		FROM audit.`+table+` WHERE `+where, args...)
+		return e, err
+	}, "SELECT destination, organization, revision, "+changeColumns+", detail FROM audit."+table+" WHERE "+where, args...)
 }
 
 // AuditStateAt folds a history, from its beginning, into the state at a time. It stops at the first later change:
@@ -240,15 +250,13 @@ func (s *AuditState) activate(at time.Time) {
 // first one, those of secrets, and the last ones of settings and status. There may be thousands of others. It returns
 // ErrNotFound if the destination never existed.
 func (q *Queries) AuditEssentials(ctx context.Context, destination uuid.UUID, at time.Time) ([]AuditEntry, error) {
-	entries, err := q.auditRows(ctx, "audit", "entries", `destination = $1 AND (revision = 0 OR revision < (
-			SELECT coalesce(min(revision), 9223372036854775807) FROM audit.entries WHERE destination = $1 AND at > $2)
+	const then = `revision < (
+		SELECT coalesce(min(revision), 9223372036854775807) FROM audit.entries WHERE destination = $1 AND at > $2)`
+	entries, err := q.auditRows(ctx, "audit", "entries", `destination = $1 AND (revision = 0 OR `+then+`
 		AND (detail ? 'secretId' OR detail ? 'expiring' OR revision IN (
 			SELECT max(revision) FILTER (WHERE detail ? part) FROM audit.entries, unnest(ARRAY['url', 'status']) part
-			WHERE destination = $1 AND revision < (
-				SELECT coalesce(min(revision), 9223372036854775807) FROM audit.entries WHERE destination = $1 AND at > $2)
-			GROUP BY part
-			UNION ALL SELECT max(revision) FROM audit.entries WHERE destination = $1 AND revision < (
-				SELECT coalesce(min(revision), 9223372036854775807) FROM audit.entries WHERE destination = $1 AND at > $2))))
+			WHERE destination = $1 AND `+then+` GROUP BY part
+			UNION ALL SELECT max(revision) FROM audit.entries WHERE destination = $1 AND `+then+`)))
 		ORDER BY revision`, destination, at)
 	if err == nil && len(entries) == 0 {
 		err = ErrNotFound

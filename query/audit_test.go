@@ -267,20 +267,22 @@ func TestAudit_actorAndReason(t *testing.T) {
 	log.Project()
 	history := must.Get((&query.Queries{Pool: log.Database}).Audit(t.Context(), id))(t)
 	want := []query.AuditEntry{{
-		Destination:   id,
-		Organization:  &auditOrg,
-		Type:          "destination.disabled.v1",
-		At:            auditNoon,
-		RecordedAt:    auditNoon.Add(time.Millisecond),
-		EventID:       event,
-		Position:      "1/1",
-		Commit:        1,
-		Prepare:       1,
-		Actor:         "key:ab12",
-		Reason:        new("maintenance"),
-		CorrelationID: &correlation,
-		CausationID:   &causation,
-		Detail:        query.AuditDetail{Status: "disabled"},
+		Destination:  id,
+		Organization: &auditOrg,
+		Change: query.Change{
+			Type:          "destination.disabled.v1",
+			At:            auditNoon,
+			RecordedAt:    auditNoon.Add(time.Millisecond),
+			EventID:       event,
+			Position:      "1/1",
+			Commit:        1,
+			Prepare:       1,
+			Actor:         "key:ab12",
+			Reason:        new("maintenance"),
+			CorrelationID: &correlation,
+			CausationID:   &causation,
+		},
+		Detail: query.AuditDetail{Status: "disabled"},
 	}}
 	assert.Same(t, history, want)
 }

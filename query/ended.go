@@ -81,11 +81,7 @@ func (q *Queries) HealthOf(ctx context.Context, destinations []uuid.UUID) (map[u
 		`SELECT destination, consecutive_failures, coalesce(streak_started_at`+zero+`, coalesce(last_success_at`+zero+`,
 			coalesce(last_failure_at`+zero+`, coalesce(last_error_message, '')
 		FROM health.health WHERE destination = ANY($1)`, destinations)
-	all := make(map[uuid.UUID]retirement.Health, len(rows))
-	for _, h := range rows {
-		all[h.Destination] = h.Health
-	}
-	return all, err
+	return keyed(rows, func(h health) (uuid.UUID, retirement.Health) { return h.Destination, h.Health }), err
 }
 
 // Oldest lists events that were published before a time, in the order of their publishing, after one of them (the zero
@@ -119,8 +115,7 @@ func share(ctx context.Context, pool *pgxpool.Pool, name, due, of string, before
 func retirable(
 	ctx context.Context, pool *pgxpool.Pool, name, applied, sql string, args ...any,
 ) (page []retirement.Old, revision eventstore.Revision, err error) {
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) (err error) {
+	err = pgx.BeginTxFunc(ctx, pool, snapshot, func(tx pgx.Tx) (err error) {
 		revision, err = value[eventstore.Revision](ctx, tx, name, "SELECT coalesce((SELECT revision FROM "+applied+"), -1)")
 		if err == nil {
 			page, err = many(ctx, tx, name, pgx.RowToStructByPos[retirement.Old], sql, args...)

@@ -160,13 +160,13 @@ func (r *renderer) occurrence(to, record []byte) []byte {
 	to = append(to, `","instanceId":"`...)
 	to = appendUUID(to, record[instanceAt:startAt])
 	to = append(to, `","startDateTime":"`...)
-	to = appendTime(to, start)
+	to = instant.Append(to, time.UnixMicro(start))
 	if end == noEnd {
 		to = append(to, `","endDateTime":null,"status":"`...)
 		end = start
 	} else {
 		to = append(to, `","endDateTime":"`...)
-		to = appendTime(to, end)
+		to = instant.Append(to, time.UnixMicro(end))
 		to = append(to, `","status":"`...)
 	}
 	r.passes(end)
@@ -190,10 +190,6 @@ func status(letter byte, ended bool) string {
 }
 
 func micros(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolint:gosec // two's complement, as packed
-
-func appendTime(to []byte, micros int64) []byte {
-	return instant.Append(to, time.UnixMicro(micros))
-}
 
 func appendUUID(to, id []byte) []byte {
 	for i, end := range [...]int{4, 6, 8, 10, 16} {

@@ -34,11 +34,12 @@ func (q *Queries) seePublished(ctx context.Context) {
 // ErrNotFound is returned if there is no such row, or if it belongs to another organization.
 var ErrNotFound = errors.New("not found")
 
+var snapshot = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+
 // inSnapshot runs the statements of a list of deliveries in one snapshot. Postgres resolves names by the newest
 // catalog and not by the snapshot, so after the swap of a rebuild, statements would find the new tables without their
 // newest rows. The statements are then run again, in a new snapshot. Lists take no locks and wait for no rebuild.
 func inSnapshot(ctx context.Context, pool *pgxpool.Pool, list func(pgx.Tx) error) error {
-	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	for {
 		current := false
 		err := pgx.BeginTxFunc(ctx, pool, snapshot, func(tx pgx.Tx) (err error) {

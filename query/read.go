@@ -63,11 +63,17 @@ func mapped[K comparable, V any](ctx context.Context, from querier, name, sql st
 	if err != nil {
 		return nil, err
 	}
-	values := make(map[K]V, len(pairs))
-	for _, p := range pairs {
-		values[p.Key] = p.Value
+	return keyed(pairs, func(p pair[K, V]) (K, V) { return p.Key, p.Value }), nil
+}
+
+// keyed returns the part of each row that is wanted, by a key.
+func keyed[R any, K comparable, V any](rows []R, part func(R) (K, V)) map[K]V {
+	values := make(map[K]V, len(rows))
+	for _, row := range rows {
+		key, value := part(row)
+		values[key] = value
 	}
-	return values, nil
+	return values
 }
 
 // statement is SQL with its arguments.

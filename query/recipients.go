@@ -78,11 +78,9 @@ func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID, now time.
 	found, err := many(ctx, q.Pool, "deliveries made", pgx.RowToStructByPos[made], `SELECT d.id, d.status,
 		coalesce(`+isHeld+`, false), d.attempts
 		FROM deliveries.deliveries d LEFT JOIN deliveries.due u ON u.id = d.id WHERE d.id = ANY($2)`, now, binaryUUIDs(ids))
-	all := make(map[uuid.UUID]deliverystate.State, len(found))
-	for _, d := range found {
-		all[d.ID] = deliverystate.Of(d.Status, d.Held, d.Attempts)
-	}
-	return all, err
+	return keyed(found, func(d made) (uuid.UUID, deliverystate.State) {
+		return d.ID, deliverystate.Of(d.Status, d.Held, d.Attempts)
+	}), err
 }
 
 // SubscriptionsOf lists the subscriptions of many destinations of an organization, by destination.

@@ -12,24 +12,14 @@ import (
 
 // RecordEntry is one change of anything that people change.
 type RecordEntry struct {
-	Kind          string         `json:"kind"`         // of the thing that was changed: see audit.Kinds
-	Thing         string         `json:"thing"`        // its id or name
-	Name          *string        `json:"name"`         // its last name on record; nil if it has none
-	Organization  *uuid.UUID     `json:"organization"` // nil if it belongs to none
-	Stream        string         `json:"stream"`
-	Revision      int64          `json:"revision"`   // of the stream, from 0
-	Type          string         `json:"type"`       // the stored event's name: see docs/understand/events.md
-	At            time.Time      `json:"at"`         // when the change took effect
-	RecordedAt    time.Time      `json:"recordedAt"` // when the store recorded it
-	Position      string         `json:"position"`   // Commit/Prepare
-	EventID       uuid.UUID      `json:"eventId"`
-	Commit        int64          `json:"-"` // with Prepare, its position in the global order
-	Prepare       int64          `json:"-"`
-	Actor         string         `json:"actor"`
-	Reason        *string        `json:"reason"`
-	CorrelationID *uuid.UUID     `json:"correlationId"`
-	CausationID   *uuid.UUID     `json:"causationId"`
-	Detail        jsontext.Value `json:"detail"` // the event without its secrets
+	Kind         string     `json:"kind"`         // of the thing that was changed: see audit.Kinds
+	Thing        string     `json:"thing"`        // its id or name
+	Name         *string    `json:"name"`         // its last name on record; nil if it has none
+	Organization *uuid.UUID `json:"organization"` // nil if it belongs to none
+	Stream       string     `json:"stream"`
+	Revision     int64      `json:"revision"` // of the stream, from 0
+	Change
+	Detail jsontext.Value `json:"detail"` // the event without its secrets
 }
 
 // RecordCursor is a place in the record: after an entry.
@@ -91,16 +81,11 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 	}
 	by := " ORDER BY commit_position" + order + ", prepare_position" + order + ", revision" + order
 	return many(ctx, q.Pool, "record", func(row pgx.CollectableRow) (e RecordEntry, err error) {
-		var detail []byte
-		err = row.Scan(&e.Kind, &e.Thing, &e.Name, &e.Stream, &e.Revision, &e.Organization, &e.Type, &e.At, &e.RecordedAt,
-			&e.EventID, &e.Commit, &e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
-		e.At, e.RecordedAt, e.Detail = e.At.UTC(), e.RecordedAt.UTC(), detail
-		e.Position = fmt.Sprintf("%d/%d", e.Commit, e.Prepare)
+		e.Detail, err = e.scan(row, &e.Kind, &e.Thing, &e.Name, &e.Stream, &e.Revision, &e.Organization)
 		return e, err
 	}, `
 		SELECT coalesce(changed.kind, page.kind), coalesce(changed.thing, page.thing), named.name, stream, revision,
-			organization, type, at, recorded_at, event_id, commit_position, prepare_position, actor, nullif(reason, ''),
-			correlation, causation, detail
+			organization, `+changeColumns+`, detail
 		FROM (SELECT * FROM audit.record WHERE `+where+by+" LIMIT "+args.add(f.Limit)+`) AS page
 		LEFT JOIN LATERAL (SELECT kind, thing FROM audit.record AS r
 			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed ON true

@@ -85,11 +85,7 @@ func (q *Queries) Failures(ctx context.Context, destinations []uuid.UUID, since 
 			) found
 		) AS failed FROM unnest($1::uuid[]) t (id)) counted WHERE retrying + failed > 0`,
 		destinations, since, mostFailing)
-	all := make(map[uuid.UUID]Failures, len(rows))
-	for _, r := range rows {
-		all[r.Destination] = r.Failures
-	}
-	return all, err
+	return keyed(rows, func(r row) (uuid.UUID, Failures) { return r.Destination, r.Failures }), err
 }
 
 // DeliveriesAfter lists completed deliveries of a destination that match a filter, oldest first, starting after a

@@ -34,7 +34,7 @@ func history(at time.Time, entries ...query.AuditEntry) adminapi.Audit {
 	for i, e := range entries {
 		e.Revision = int64(i)
 		a.Entries = append(a.Entries, e)
-		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: e.Detail})
+		rows = append(rows, query.AuditEntry{Revision: e.Revision, Change: e.Change, Detail: e.Detail})
 	}
 	a.State = query.AuditStateAt(rows, at)
 	return a
@@ -42,9 +42,7 @@ func history(at time.Time, entries ...query.AuditEntry) adminapi.Audit {
 
 func entry(at time.Time, by string, detail query.AuditDetail) query.AuditEntry {
 	return query.AuditEntry{
-		Type:   "destination.changed.v9",
-		At:     at,
-		Actor:  by,
+		Change: query.Change{Type: "destination.changed.v9", At: at, Actor: by},
 		Detail: detail,
 	}
 }

@@ -87,18 +87,18 @@ func TestDescribe(t *testing.T) {
 	t.Parallel()
 	id, name := "0d000000-0000-4000-8000-000000000001", "Ticket shop"
 	for want, e := range map[string]query.RecordEntry{
-		"attempted delivery 0d000000": {Kind: "delivery", Thing: id, Type: "delivery.attempted.v1"},
+		"attempted delivery 0d000000": {Kind: "delivery", Thing: id, Change: query.Change{Type: "delivery.attempted.v1"}},
 		"changed feed 0d000000 to name x": {
 			Kind:   "feed",
 			Thing:  id,
-			Type:   "feed.revised.v1",
+			Change: query.Change{Type: "feed.revised.v1"},
 			Detail: []byte(`{"name":"x"}`),
 		},
 		"subscribed Ticket shop (destination 0d000000) to everything": {
 			Kind:   "destination",
 			Thing:  id,
 			Name:   &name,
-			Type:   "subscription.created.v1",
+			Change: query.Change{Type: "subscription.created.v1"},
 			Detail: []byte(`{"declaration":{"eventTypes":["*"],"scopeKind":"all"}}`),
 		},
 		"deleted the subscription 0d000000 of Ticket shop (destination 0d000000)": {
@@ -106,14 +106,14 @@ func TestDescribe(t *testing.T) {
 			Thing:  id,
 			Name:   &name,
 			Stream: "subscription-" + id,
-			Type:   "subscription.deleted.v1",
+			Change: query.Change{Type: "subscription.deleted.v1"},
 			Detail: []byte("{}"),
 		},
 		"rotated the secret of Ticket shop (destination 0d000000); the old one signs until 2026-11-21T12:00:00.000000Z": {
 			Kind:   "destination",
 			Thing:  id,
 			Name:   &name,
-			Type:   "destination.secret-rotated.v1",
+			Change: query.Change{Type: "destination.secret-rotated.v1"},
 			Detail: []byte(`{"expiresAt":"2026-11-21T12:00:00Z"}`),
 		},
 	} {

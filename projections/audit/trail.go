@@ -101,9 +101,17 @@ func (d *decoded) other(recorded *eventstore.Recorded) error {
 
 func (e *entry) auditEntry() (query.AuditEntry, error) {
 	shown := query.AuditEntry{
-		Destination:   e.destination,
-		Organization:  optional(e.Organization),
-		Revision:      int64(e.Revision),
+		Destination:  e.destination,
+		Organization: optional(e.Organization),
+		Revision:     int64(e.Revision),
+		Change:       e.change(),
+	}
+	return shown, json.Unmarshal([]byte(e.detail), &shown.Detail)
+}
+
+// change returns the event without its position, which an export does not have.
+func (e *entry) change() query.Change {
+	return query.Change{
 		Type:          e.Type,
 		At:            e.at.UTC(),
 		RecordedAt:    e.Created.UTC(),
@@ -113,25 +121,17 @@ func (e *entry) auditEntry() (query.AuditEntry, error) {
 		CorrelationID: optional(e.CorrelationID),
 		CausationID:   optional(e.CausationID),
 	}
-	return shown, json.Unmarshal([]byte(e.detail), &shown.Detail)
 }
 
 func (e *thingEntry) recordEntry() query.RecordEntry {
 	return query.RecordEntry{
-		Kind:          e.kind,
-		Thing:         e.id,
-		Organization:  optional(e.Organization),
-		Stream:        e.Stream,
-		Revision:      int64(e.Revision),
-		Type:          e.Type,
-		At:            e.at.UTC(),
-		RecordedAt:    e.Created.UTC(),
-		EventID:       e.ID,
-		Actor:         e.Actor,
-		Reason:        optional(e.Reason),
-		CorrelationID: optional(e.CorrelationID),
-		CausationID:   optional(e.CausationID),
-		Detail:        jsontext.Value(e.detail),
+		Kind:         e.kind,
+		Thing:        e.id,
+		Organization: optional(e.Organization),
+		Stream:       e.Stream,
+		Revision:     int64(e.Revision),
+		Change:       e.change(),
+		Detail:       jsontext.Value(e.detail),
 	}
 }
 

@@ -71,7 +71,7 @@ func TestTimeLine(t *testing.T) {
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	first, second := uuid.New(), uuid.New()
 	entry := func(seconds int, detail query.AuditDetail) query.AuditEntry {
-		return query.AuditEntry{Type: "destination.changed", At: at(seconds), Detail: detail}
+		return query.AuditEntry{Change: query.Change{Type: "destination.changed", At: at(seconds)}, Detail: detail}
 	}
 	history := []query.AuditEntry{
 		entry(0, query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"}),
