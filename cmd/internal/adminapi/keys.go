@@ -16,8 +16,8 @@ type Keys interface {
 }
 
 func (a *API) keyRoutes(r routes) {
-	r.operators.Post("/admin/keys/rotate-master", handle(a.rotateMaster))
-	r.operators.Post("/admin/keys/renew", handle(a.renewKeys))
+	r.operators.Post("/admin/keys/rotate-master", handle(wire.NoBody(a.rotateMaster)))
+	r.operators.Post("/admin/keys/renew", handle(wire.NoBody(a.renewKeys)))
 }
 
 // rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It continues
@@ -32,9 +32,6 @@ func (a *API) renewKeys(r *http.Request) (wire.Reply, error) {
 }
 
 func (a *API) changeKeys(r *http.Request, action string, change func(context.Context) error) (wire.Reply, error) {
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
 	if err := a.record(r, action, ""); err != nil {
 		return wire.Reply{}, err
 	}

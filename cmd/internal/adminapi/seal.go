@@ -43,7 +43,7 @@ type Seal interface {
 
 func (a *API) sealRoutes(r routes) {
 	r.bound.Get("/admin/seal", handle(a.lastSeal))
-	r.operators.Post("/admin/seal", handle(a.sealNow))
+	r.operators.Post("/admin/seal", handle(wire.NoBody(a.sealNow)))
 	r.bound.Get("/admin/seal/exports/{id}", a.exportProof)
 }
 
@@ -78,9 +78,6 @@ func (a *API) sealState(ctx context.Context, signed int) (wire.Reply, error) {
 
 // sealNow answers POST /admin/seal.
 func (a *API) sealNow(r *http.Request) (wire.Reply, error) {
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
 	by := operator(r)
 	heads, err := a.Seal.Seal(r.Context(), eventstore.Metadata{
 		Actor:         by.Actor,

@@ -23,8 +23,10 @@ import (
 func (a *API) secretRoutes(r routes) {
 	r.secrets.Get("/events/destinations/{ref}/secrets",
 		wire.Events.Handle(wire.NoQuery(wire.With(a.destination, a.listSecrets))))
-	r.write.Post("/events/destinations/{ref}/secrets/rotate", wire.Events.Handle(a.rotateSecret))
-	r.write.Post("/events/destinations/{ref}/secrets/{secretId}/expire", wire.Events.Handle(a.expireSecret))
+	r.write.Post("/events/destinations/{ref}/secrets/rotate",
+		wire.Events.Handle(wire.NoBody(wire.With(a.destinationID, a.rotateSecret))))
+	r.write.Post("/events/destinations/{ref}/secrets/{secretId}/expire",
+		wire.Events.Handle(wire.NoBody(wire.With2(pathSecret, a.destinationID, a.expireSecret))))
 }
 
 // listSecrets answers GET /events/destinations/{ref}/secrets.
@@ -33,31 +35,17 @@ func (a *API) listSecrets(r *http.Request, found query.Destination) (wire.Reply,
 }
 
 // rotateSecret answers POST /events/destinations/{ref}/secrets/rotate.
-func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
-	id, err := a.destinationID(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) rotateSecret(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.RotateSecret(r.Context(), callerOf(r), command.RotateSecret{Destination: id})
 	return a.changedSecrets(r, changed, err)
 }
 
+func pathSecret(r *http.Request) (uuid.UUID, error) {
+	return wire.PathUUID(r, "secretId", wire.NotFound)
+}
+
 // expireSecret answers POST /events/destinations/{ref}/secrets/{secretId}/expire.
-func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
-	secret, err := wire.PathUUID(r, "secretId", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	id, err := a.destinationID(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) expireSecret(r *http.Request, secret, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), command.ExpireSecret{
 		Destination: id,
 		Secret:      secret,

@@ -284,6 +284,16 @@ func NoQuery(h Handler) Handler {
 	}
 }
 
+// NoBody refuses a body before a request is handled.
+func NoBody(h Handler) Handler {
+	return func(r *http.Request) (Reply, error) {
+		if err := DecodeNothing(r); err != nil {
+			return Reply{}, err
+		}
+		return h(r)
+	}
+}
+
 // ListOf returns the shown form of each; it is never nil.
 func ListOf[T, S any](all []T, shown func(T) S) []S {
 	list := make([]S, len(all))
