@@ -104,7 +104,7 @@ func (s ConsoleSessions) End(ctx context.Context, hash []byte) error {
 func (s ConsoleSessions) Link(
 	ctx context.Context, hash []byte, of adminapi.ConsoleVisitor, expires time.Time,
 ) error {
-	made, err := s.Pool.Exec(ctx, makeLink, hash, of.Organization, expires, of.Person, notNil(of.Scopes))
+	made, err := s.Pool.Exec(ctx, makeLink, hash, of.Organization, expires, of.Person, nonNil(of.Scopes))
 	if err == nil && made.RowsAffected() == 0 {
 		err = pgx.ErrNoRows
 	}
@@ -129,11 +129,7 @@ func kept(s console.Session) []organization.Scope {
 	if s.Key != "" {
 		return []organization.Scope{}
 	}
-	return notNil(s.Scopes)
-}
-
-func notNil(scopes []organization.Scope) []organization.Scope {
-	return append([]organization.Scope{}, scopes...)
+	return nonNil(s.Scopes)
 }
 
 // missing distinguishes a missing row from a failed query.

@@ -93,7 +93,7 @@ func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.
 		into := []any{column.UUID(&id), column.UUID(&source), column.Time(&first), column.Time(&published),
 			column.Time(&last)}
 		_, err := pgx.ForEachRow(rows, into, func() error {
-			of(id).Sources[source] = curate.SourceDates{FirstSeen: utc(first), Published: utc(published), Last: utc(last)}
+			of(id).Sources[source] = curate.SourceDates{FirstSeen: first.UTC(), Published: published.UTC(), Last: last.UTC()}
 			return nil
 		})
 		return err
@@ -102,14 +102,6 @@ func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.
 		return nil, fmt.Errorf("recall happenings: %w", err)
 	}
 	return known, nil
-}
-
-// utc is a time as it was kept, so that two that are the same instant are equal.
-func utc(at time.Time) time.Time {
-	if at.IsZero() {
-		return time.Time{}
-	}
-	return at.UTC()
 }
 
 // Carried implements curate.Memory.

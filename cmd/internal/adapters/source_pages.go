@@ -29,10 +29,9 @@ const (
 	sawPart = reading + `, shown = greatest(shown, $6), until = greatest(until, $7),
 		barren = CASE WHEN greatest(shown, $6) > 0 THEN 0 ELSE barren + 1 END` + thisPage
 
-	knownPages = `
-		SELECT page, address, role, list, lasting, modified, walk, read_at, read_modified, shown, until, barren, asked_at
-		FROM carillon.source_pages WHERE source_id = $1 AND `
-	keepLinks = `
+	knownColumns = `address, role, list, lasting, modified, read_at, read_modified, shown, until, barren, asked_at`
+	knownPages   = `SELECT ` + knownColumns + `, page, walk FROM carillon.source_pages WHERE source_id = $1 AND `
+	keepLinks    = `
 		INSERT INTO carillon.source_pages AS p (source_id, page, address, role, list, lasting, root, modified, listed_by,
 		evidence, walk, ahead, rank)
 		SELECT $1, page, address, role, list, lasting, $2, modified, $3, evidence, $4, ahead, rank
@@ -296,9 +295,6 @@ type knownPage struct {
 }
 
 func scanPage(row pgx.CollectableRow) (p knownPage, err error) {
-	var read, until, asked *time.Time
-	err = row.Scan(&p.page, &p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.walk, &read, &p.ReadModified,
-		&p.Shown, &until, &p.Barren, &asked)
-	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
+	err = scanKnown(row, &p.Known, &p.page, &p.walk)
 	return p, err
 }

@@ -59,7 +59,7 @@ const (
 			wanted = $4, served_at = coalesce($5, w.served_at)
 		WHERE w.source_id = $1`
 	selectNext = `
-		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
+		SELECT ` + knownColumns + `, root, state
 		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT $3`
 	selectPaused = `SELECT EXISTS (SELECT FROM sources.sources WHERE id = $1 AND paused_at IS NOT NULL)`
 	// Happenings known from the events alone are compared when all pages were read that may show them. A page that keeps
@@ -185,11 +185,17 @@ func (w *walk) queueNext(batch *pgx.Batch, pages bool) {
 }
 
 func scanNext(row pgx.CollectableRow) (p collect.Known, err error) {
-	var read, until, asked *time.Time
-	err = row.Scan(&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.Root, &p.State, &read, &p.ReadModified,
-		&p.Shown, &until, &p.Barren, &asked)
-	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
+	err = scanKnown(row, &p, &p.Root, &p.State)
 	return p, err
+}
+
+// scanKnown reads knownColumns and any columns that follow them.
+func scanKnown(row pgx.CollectableRow, p *collect.Known, more ...any) error {
+	var read, until, asked *time.Time
+	err := row.Scan(append([]any{&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &read, &p.ReadModified, &p.Shown,
+		&until, &p.Barren, &asked}, more...)...)
+	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
+	return err
 }
 
 func timeOf(t *time.Time) time.Time {

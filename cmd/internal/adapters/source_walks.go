@@ -192,16 +192,9 @@ func (w *Walks) Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID
 	if err != nil {
 		return nil, wrap("keep turns", err)
 	}
-	have := map[uuid.UUID]bool{}
-	for _, holder := range held {
-		have[holder] = true
-	}
-	for _, holder := range holders {
-		if !have[holder] {
-			lost = append(lost, holder)
-		}
-	}
-	return lost, nil
+	return slices.DeleteFunc(slices.Clone(holders), func(holder uuid.UUID) bool {
+		return slices.Contains(held, holder)
+	}), nil
 }
 
 // Walk implements visiting.Walks.
