@@ -26,14 +26,13 @@ type chartRange struct {
 	Name, Words string
 	length      time.Duration
 	slot        time.Duration // of one point
-	minutes     int           // of the rows it is drawn from
 }
 
 var chartRanges = []chartRange{
-	{"hour", "1 hour", time.Hour, 5 * time.Minute, 5},
-	{"day", "24 hours", 24 * time.Hour, time.Hour, 60},
-	{"week", "7 days", 7 * 24 * time.Hour, 6 * time.Hour, 60},
-	{"month", "30 days", 30 * 24 * time.Hour, 24 * time.Hour, 60},
+	{"hour", "1 hour", time.Hour, 5 * time.Minute},
+	{"day", "24 hours", 24 * time.Hour, time.Hour},
+	{"week", "7 days", 7 * 24 * time.Hour, 6 * time.Hour},
+	{"month", "30 days", 30 * 24 * time.Hour, 24 * time.Hour},
 }
 
 // answering is how destinations have answered: figures for each chartRange, and a chart of one.
@@ -115,7 +114,11 @@ func newAnswering(fine, coarse []query.Answers, at *url.URL, now time.Time) (a a
 		}
 	}
 	for _, r := range chartRanges {
-		within := since(rowsOf(r, fine, coarse), r.from(now))
+		rows := coarse
+		if r.slot < time.Hour {
+			rows = fine
+		}
+		within := since(rows, r.from(now))
 		succeeded, failed := query.Count(within)
 		values := at.Query()
 		values.Set("range", r.Name)
@@ -135,13 +138,6 @@ func newAnswering(fine, coarse []query.Answers, at *url.URL, now time.Time) (a a
 		}
 	}
 	return a
-}
-
-func rowsOf(r chartRange, fine, coarse []query.Answers) []query.Answers {
-	if r.minutes == 5 {
-		return fine
-	}
-	return coarse
 }
 
 // from returns the start of the first point of a chartRange.

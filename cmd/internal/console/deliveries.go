@@ -181,11 +181,9 @@ func (c *Console) showDelivery(v *visit) (screen, error) {
 	if shown.Why, err = c.standing(v, shown); err != nil {
 		return screen{}, err
 	}
-	if shown.Latest, err = c.attemptViews(v, shown); err != nil {
-		return screen{}, err
-	}
+	shown.Latest, err = c.attemptViews(v, shown)
 	shown.Earlier = len(shown.Attempts) - len(shown.Latest)
-	return screen{Title: shown.Event.Type + " to " + shown.To.Name, Template: "delivery", Data: shown}, nil
+	return screen{Title: shown.Event.Type + " to " + shown.To.Name, Template: "delivery", Data: shown}, err
 }
 
 func (c *Console) delivery(v *visit) (shown deliveryView, err error) {

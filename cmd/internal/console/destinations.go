@@ -149,10 +149,8 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 		shown.ID, shown.Name = id, shown.TimeLine.Now.Name
 		return screen{Title: shown.Name, Template: "destination", Data: shown}, nil
 	}
-	if err := c.readDestination(v, id, &shown); err != nil {
-		return screen{}, err
-	}
-	return screen{Title: shown.Name, Template: "destination", Data: shown}, nil
+	err = c.readDestination(v, id, &shown)
+	return screen{Title: shown.Name, Template: "destination", Data: shown}, err
 }
 
 func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView) (err error) {

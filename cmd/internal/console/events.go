@@ -61,13 +61,11 @@ func (c *Console) listEvents(v *visit) (screen, error) {
 	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), maxFeedChoices); err != nil {
 		return screen{}, err
 	}
-	if list.Events, err = c.Queries.PublishedEvents(v.Context(), v.organization(), filter); err != nil {
-		return screen{}, err
-	}
+	list.Events, err = c.Queries.PublishedEvents(v.Context(), v.organization(), filter)
 	list.Events, list.stretch = stretchOf(v.URL, "before", list.Events, func(e query.PublishedEvent) string {
 		return formatMark(e.Time, e.ID)
 	})
-	return screen{Title: "Events", Template: "events", Data: list}, nil
+	return screen{Title: "Events", Template: "events", Data: list}, err
 }
 
 func (c *Console) readEvents(f eventForm, before string) (filter query.EventFilter, err error) {

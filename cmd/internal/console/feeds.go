@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,12 +63,7 @@ type feedView struct {
 
 // Filling reports whether a backfill is in progress.
 func (f feedView) Filling() bool {
-	for _, s := range f.Sources {
-		if s.Backfilling {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Sources, func(s query.FeedSource) bool { return s.Backfilling })
 }
 
 const cards = 24 // of a page; calendarItems bounds the items of a calendar

@@ -81,10 +81,8 @@ func (c *Console) overview(v *visit) (screen, error) {
 	if shown.Waiting, err = c.Queries.Backlog(v.Context(), v.organization(), shown.Now); err != nil {
 		return screen{}, err
 	}
-	if shown.Answering, err = c.answering(v, uuid.Nil, shown.Now); err != nil {
-		return screen{}, err
-	}
-	return screen{Title: "Overview", Template: "overview", Data: shown}, nil
+	shown.Answering, err = c.answering(v, uuid.Nil, shown.Now)
+	return screen{Title: "Overview", Template: "overview", Data: shown}, err
 }
 
 // operatorsOverview is the operators' start page.

@@ -50,21 +50,11 @@ const (
 // text makes foreign text safe to look at: invisible characters, and those that change the direction of the text
 // around, are shown as their codes, and long text is cut.
 func text(s string) string {
-	var b strings.Builder
-	shown := 0
-	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
-		if shown == maxText {
-			fmt.Fprintf(&b, " … (%d characters in all)", len([]rune(s)))
-			break
-		}
-		shown++
-		if hidden(r) {
-			fmt.Fprintf(&b, code, r)
-			continue
-		}
-		b.WriteRune(r)
+	shown, rest := []rune(strings.ToValidUTF8(s, "\ufffd")), ""
+	if len(shown) > maxText {
+		shown, rest = shown[:maxText], fmt.Sprintf(" … (%d characters in all)", len([]rune(s)))
 	}
-	return b.String()
+	return revealed(string(shown), code, hidden) + rest
 }
 
 // hidden reports what steers the text around, except line ends and tabs.
@@ -121,24 +111,21 @@ func revealed(s, format string, replaced func(rune) bool) string {
 const whenFormat = "2 Jan 2006, 15:04:05 UTC"
 
 func when(at any) string {
-	switch at := at.(type) {
-	case time.Time:
-		return at.UTC().Format(whenFormat)
-	case *time.Time:
-		if at != nil {
-			return at.UTC().Format(whenFormat)
-		}
-	}
-	return ""
+	return formatted(at, func(at time.Time) string { return at.UTC().Format(whenFormat) })
 }
 
 func iso(at any) string {
+	return formatted(at, func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) })
+}
+
+// formatted formats a time or a *time.Time; of none it returns "".
+func formatted(at any, format func(time.Time) string) string {
 	switch at := at.(type) {
 	case time.Time:
-		return at.UTC().Format(time.RFC3339Nano)
+		return format(at)
 	case *time.Time:
 		if at != nil {
-			return at.UTC().Format(time.RFC3339Nano)
+			return format(*at)
 		}
 	}
 	return ""
@@ -281,15 +268,7 @@ func plural(n int, one, many string) string {
 
 // sinceThen is ago for a time or a *time.Time.
 func sinceThen(at any, now time.Time) string {
-	switch at := at.(type) {
-	case time.Time:
-		return ago(at, now)
-	case *time.Time:
-		if at != nil {
-			return ago(*at, now)
-		}
-	}
-	return ""
+	return formatted(at, func(at time.Time) string { return ago(at, now) })
 }
 
 // add adds integers of any type.

@@ -183,14 +183,10 @@ func safeRedirect(next string) string {
 		at.Path == Base+"/enter" || strings.Contains(next, `\`) {
 		return Base + "/"
 	}
-	return at.Path + querySuffix(at.RawQuery)
-}
-
-func querySuffix(raw string) string {
-	if raw == "" {
-		return ""
+	if at.RawQuery == "" {
+		return at.Path
 	}
-	return "?" + raw
+	return at.Path + "?" + at.RawQuery
 }
 
 // visitor returns the session of the token in a request. Look-ups of unknown sessions from one address are limited, as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -62,12 +63,9 @@ type systemPage struct {
 
 // Rebuilding reports whether a consumer is being rebuilt: then the page offers to reload.
 func (s systemPage) Rebuilding() bool {
-	for _, p := range s.Consumers {
-		if p.Rebuild != nil && p.Rebuild.Error == "" || p.Building != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Consumers, func(p adminapi.Projection) bool {
+		return p.Rebuild != nil && p.Rebuild.Error == "" || p.Building != nil
+	})
 }
 
 // showSystem answers GET /console/system.

@@ -194,17 +194,12 @@ func (t *timeLine) drawSecret(s query.AuditSecret, history []query.AuditEntry, y
 			overlap = e.At // it was rotated then
 		}
 	}
-	overlap = minTime(overlap, end)
+	if end.Before(overlap) {
+		overlap = end
+	}
 	lane.Spans = append(lane.Spans, t.span(s.CreatedAt, overlap, "signs", "signs from "+when(s.CreatedAt)))
 	if overlap.Before(end) {
 		lane.Spans = append(lane.Spans, t.span(overlap, end, "overlaps", "signs beside its successor until "+when(end)))
 	}
 	return lane
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

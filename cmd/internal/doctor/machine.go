@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,23 +85,19 @@ func syncTime(_ context.Context, p *Patient) (string, error) {
 		return "", fail("let this user write there", "%v", err)
 	}
 	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }()
-	took := make([]time.Duration, syncs)
-	for i := range took {
-		began := time.Now()
+	took, err := median(syncs, func() error {
 		if _, err := file.Write(make([]byte, 4096)); err != nil {
-			return "", err
+			return err
 		}
 		if err := file.Sync(); err != nil {
-			return "", fail("use a disk that can be synced: acknowledged events would be lost", "%v", err)
+			return fail("use a disk that can be synced: acknowledged events would be lost", "%v", err)
 		}
-		took[i] = time.Since(began)
+		return nil
+	})
+	if err == nil && took > slowSync {
+		err = warn("use a faster disk: each acknowledged write waits for it", "a sync takes %s", took)
 	}
-	slices.Sort(took)
-	median := took[len(took)/2].Round(10 * time.Microsecond)
-	if median > slowSync {
-		return "", warn("use a faster disk: each acknowledged write waits for it", "a sync takes %s", median)
-	}
-	return fmt.Sprintf("a sync takes %s", median), nil
+	return fmt.Sprintf("a sync takes %s", took), err
 }
 
 func openFiles(context.Context, *Patient) (string, error) {

@@ -58,25 +58,25 @@ func database(ctx context.Context, p *Patient) (string, error) {
 	if number/10000 < postgres.MinVersion {
 		return "", fail(fmt.Sprintf("upgrade it to %d or newer", postgres.MinVersion), "version %s", version)
 	}
-	took, err := median(func() error { return conn.Ping(ctx) })
+	took, err := median(asked, func() error { return conn.Ping(ctx) })
 	if err == nil && took > slowAnswer {
 		err = warn("bring it nearer: each request asks it several times", "version %s; it answers in %s", version, took)
 	}
 	return fmt.Sprintf("version %s; it answers in %s", version, took), err
 }
 
-// median returns how long a question takes, usually.
-func median(ask func() error) (time.Duration, error) {
-	took := make([]time.Duration, asked)
+// median returns how long something takes, usually.
+func median(times int, do func() error) (time.Duration, error) {
+	took := make([]time.Duration, times)
 	for i := range took {
 		began := time.Now()
-		if err := ask(); err != nil {
+		if err := do(); err != nil {
 			return 0, err
 		}
 		took[i] = time.Since(began)
 	}
 	slices.Sort(took)
-	return took[asked/2].Round(10 * time.Microsecond), nil
+	return took[times/2].Round(10 * time.Microsecond), nil
 }
 
 // databaseSettings looks for those by which Postgres forgets what it has acknowledged, and for room for the sessions.
@@ -149,7 +149,7 @@ func eventStore(ctx context.Context, p *Patient) (string, error) {
 		return "", fail("is it running there, and are host, port, TLS, user and password of CARILLON_EVENTSTORE_URL right?",
 			"%v", err)
 	}
-	took, err := median(func() error { _, err := store.Head(ctx); return err })
+	took, err := median(asked, func() error { _, err := store.Head(ctx); return err })
 	if err == nil && took > slowAnswer {
 		err = warn("bring it nearer: each write waits for it", "it answers in %s", took)
 	}
