@@ -25,12 +25,10 @@ func (d deliverySide) attempted(to, organization uuid.UUID, at time.Time, took t
 	if status >= 300 {
 		outcome.FailureReason, eventType = "http_status", "news.item.removed"
 	}
-	projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), at)(delivery.Attempted{
+	d.attempts(uuid.New(), delivery.Attempted{
 		Organization: organization,
 		Destination:  to,
 		Type:         eventType,
-		Number:       1,
-		Trigger:      delivery.Automatic,
 		At:           at,
 		Outcome:      outcome,
 	})
@@ -139,15 +137,7 @@ func TestBacklog(t *testing.T) {
 	d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Hour), toHook(7, midday.Add(2*time.Hour)))
 	d.Project()
 	expect("two wait", 2, midday.Add(time.Minute))
-	projecttest.Stream(d.Log, delivery.Aggregate, first, midday)(delivery.Attempted{
-		Organization: acme,
-		Destination:  hook,
-		Number:       1,
-		Trigger:      delivery.Automatic,
-		Status:       delivery.StatusSucceeded,
-		At:           midday.Add(time.Hour),
-		Outcome:      delivery.Outcome{ResponseStatus: 204},
-	})
+	d.attempts(first, delivery.Attempted{Status: delivery.StatusSucceeded, At: midday.Add(time.Hour)})
 	d.Project()
 	expect("the first succeeded", 1, midday.Add(time.Hour))
 	found, err := d.Backlog(t.Context(), uuid.New(), midday)
@@ -215,14 +205,10 @@ func TestInstallationTotals(t *testing.T) {
 	first := d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday, toHook(0, time.Time{}))
 	d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday, toHook(0, time.Time{}))
 	expect("two are due", 2, 0, 0, true)
-	projecttest.Stream(d.Log, delivery.Aggregate, first, midday)(delivery.Attempted{
-		Organization: acme,
-		Destination:  hook,
-		Number:       1,
-		Trigger:      delivery.Automatic,
-		Status:       delivery.StatusFailed,
-		At:           midday,
-		Outcome:      delivery.Outcome{FailureReason: "http_status", ResponseStatus: 500},
+	d.attempts(first, delivery.Attempted{
+		Status:  delivery.StatusFailed,
+		At:      midday,
+		Outcome: delivery.Outcome{FailureReason: "http_status", ResponseStatus: 500},
 	})
 	expect("one has failed", 1, 1, 0, true)
 	projecttest.Stream(d.Log, organization.Aggregate, acme, midday)(

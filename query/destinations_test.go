@@ -120,11 +120,9 @@ func TestDestination(t *testing.T) {
 			ErrorMessage:  "no such host",
 		},
 	} {
-		projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), midday)(delivery.Attempted{
-			Destination: hook,
-			Number:      1,
-			Outcome:     outcome,
-			At:          midday.Add(time.Duration(minutes) * time.Minute),
+		d.attempts(uuid.New(), delivery.Attempted{
+			Outcome: outcome,
+			At:      midday.Add(time.Duration(minutes) * time.Minute),
 		})
 	}
 	d.Project()

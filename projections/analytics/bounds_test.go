@@ -179,17 +179,23 @@ func TestEarlierLogin(t *testing.T) {
 	must.OK(t, logins.Delete(t.Context(), "ana"))
 }
 
-// Without a superuser the login is made, its sessions can be ended, it can be deleted, and the log says what is open.
-func TestLoginWithoutSuperuser(t *testing.T) {
-	t.Parallel()
-	super := pgtest.NewServer(t).Pool()
-	for _, statement := range []string{"CREATE ROLE plain CREATEROLE", "CREATE DATABASE plain OWNER plain"} {
+// ordinary is a database whose owner is no superuser, and may do what the option says.
+func ordinary(t *testing.T, super *pgxpool.Pool, option string) *pgxpool.Pool {
+	t.Helper()
+	for _, statement := range []string{"CREATE ROLE plain " + option, "CREATE DATABASE plain OWNER plain"} {
 		must.Get(super.Exec(t.Context(), statement))(t)
 	}
 	config := super.Config()
 	config.ConnConfig.Database, config.ConnConfig.RuntimeParams["role"] = "plain", "plain"
 	pool := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
-	defer pool.Close()
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Without a superuser the login is made, its sessions can be ended, it can be deleted, and the log says what is open.
+func TestLoginWithoutSuperuser(t *testing.T) {
+	t.Parallel()
+	pool := ordinary(t, pgtest.NewServer(t).Pool(), "CREATEROLE")
 	ensure(t, pool)
 	log, out := logged()
 	logins := analytics.Logins{Pool: pool, Log: log}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
@@ -154,15 +153,8 @@ func TestViews_busyAnalystDelaysNoStart(t *testing.T) {
 
 func TestWithoutTheRightToMakeRoles(t *testing.T) {
 	t.Parallel()
-	server := pgtest.NewServer(t)
-	super := server.Pool()
-	for _, statement := range []string{"CREATE ROLE plain", "CREATE DATABASE plain OWNER plain"} {
-		must.Get(super.Exec(t.Context(), statement))(t)
-	}
-	config := super.Config()
-	config.ConnConfig.Database, config.ConnConfig.RuntimeParams["role"] = "plain", "plain"
-	pool := must.Get(pgxpool.NewWithConfig(t.Context(), config))(t)
-	defer pool.Close()
+	super := pgtest.NewServer(t).Pool()
+	pool := ordinary(t, super, "")
 	must.OK(t, projecttest.Prepare(t.Context(), pool, readModels()...))
 	log, out := logged()
 	if err := analytics.Ensure(t.Context(), pool, log); err != nil ||

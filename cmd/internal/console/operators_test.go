@@ -38,6 +38,14 @@ func (w *world) auditor(tb testing.TB) (b *browser, id string) {
 	return w.signInAt(tb, w.admin, issued.Value.Reveal()), issued.Value.ID
 }
 
+// suspend suspends the organization.
+func (w *world) suspend(t *testing.T) {
+	t.Helper()
+	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator,
+		command.SuspendOrganization{Organization: w.org, Reason: "unpaid"}))(t)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
+}
+
 func (w *world) signInAt(tb testing.TB, at http.Handler, token string) *browser {
 	tb.Helper()
 	b := &browser{world: w, at: at}
@@ -163,18 +171,14 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 
 	w.later.Store(0)
 	guest, linked, unopened := w.signIn(t, w.key), w.enter(t, w.link(t)), w.link(t)
-	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
-		Organization: w.org,
-		Reason:       "unpaid",
-	}))(t)
-	w.Await(t, changed.Position, organizations.ReadModel.Name)
+	w.suspend(t)
 	for _, b := range []*browser{guest, linked} {
 		b.get(t, "/console/").leadsTo(t, "/console/sign-in")
 	}
 	w.operator(t).get(t, "/console/organizations?q="+w.org.String()).expect(t, 200, "suspended")
 
 	// After a resumption the key works again, but only new login links do.
-	changed = must.Get(w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
+	changed := must.Get(w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
 		command.ResumeOrganization{Organization: w.org}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	guest.get(t, "/console/").expect(t, 200)

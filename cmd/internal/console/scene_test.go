@@ -176,13 +176,8 @@ func (s *scene) at(tb testing.TB, path string) string {
 func (w *world) subscribed(tb testing.TB, name, address string) uuid.UUID {
 	tb.Helper()
 	id := w.destination(tb, name, address)
-	w.subscribeToAll(tb, id)
-	return id
-}
-
-func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
-	tb.Helper()
 	w.subscribe(tb, id, "*")
+	return id
 }
 
 // publish publishes news, and waits until its deliveries can be read.

@@ -22,7 +22,6 @@ import (
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
-	"carillon/projections/organizations"
 	"carillon/query"
 )
 
@@ -100,11 +99,7 @@ func TestStanding(t *testing.T) {
 	waits := "/console/deliveries/" + dispatch.DeliveryID(other, id).String()
 	assert.True(t, !strings.Contains(b.get(t, waits).body, "read any more"), "all of it can be read")
 	operator := w.operator(t)
-	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
-		Organization: w.org,
-		Reason:       "unpaid",
-	}))(t)
-	w.Await(t, changed.Position, organizations.ReadModel.Name)
+	w.suspend(t)
 	inside := strings.Replace(waits, "/console", "/console/organizations/"+w.org.String(), 1)
 	operator.get(t, inside).expect(t, 200, "It waits because the organization is suspended")
 	must.OK(t, w.Commands.Vault.Shred(t.Context(), id))

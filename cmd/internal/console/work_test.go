@@ -89,7 +89,7 @@ func TestReplayMany(t *testing.T) {
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 are on their way already")
 
 	// Missed events: the spare destination has just been subscribed.
-	w.subscribeToAll(t, spare)
+	w.subscribe(t, spare, "*")
 	since := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
 	missed := "/console/destinations/" + spare.String() + "/backfill"
 	b.get(t, missed).expect(t, 200, "Count them")
