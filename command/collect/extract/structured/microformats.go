@@ -2,6 +2,7 @@ package structured
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -100,8 +101,8 @@ func (r *mfReader) walk(m *microformats.Microformat) {
 	for _, child := range m.Children {
 		r.walk(child)
 	}
-	for _, values := range m.Properties {
-		for _, v := range values {
+	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
+		for _, v := range m.Properties[name] {
 			if inner, ok := v.(*microformats.Microformat); ok {
 				r.walk(inner)
 			}

@@ -370,3 +370,18 @@ func TestSettingsOfSource(t *testing.T) {
 		})
 	}
 }
+
+// Events in properties of another microformat are read in the same order each time.
+func TestMicroformatsWithinAnother(t *testing.T) {
+	t.Parallel()
+	event := func(property, name string) string {
+		return `<i class="p-` + property + ` h-event"><b class="p-name">` + name + `</b>` +
+			`<time class="dt-start">2026-12-05</time></i>`
+	}
+	page := `<div class="h-entry">` + event("b", "One") + event("a", "Two") + event("d", "Three") + event("c", "Four") +
+		`</div>`
+	first := outline(read(t, "https://a.example/programme", "", page).Observations)
+	for range 20 {
+		compare(t, outline(read(t, "https://a.example/programme", "", page).Observations), first)
+	}
+}
