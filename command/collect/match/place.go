@@ -298,5 +298,5 @@ func roomsAgree(a, b []string) bool {
 		return slices.ContainsFunc(x, func(w string) bool { return !roomWords[w] && lacks(y, w) })
 	}
 	ownA, ownB := own(a, b), own(b, a)
-	return !ownA && !ownB || (!ownA || !ownB) && !(hasMore(a, b) && hasMore(b, a))
+	return !ownA && !ownB || (!ownA || !ownB) && (!hasMore(a, b) || !hasMore(b, a))
 }

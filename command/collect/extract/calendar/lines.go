@@ -139,11 +139,12 @@ func cutUnquoted(text string, separator byte) (before, after string, found bool)
 
 // param returns the value of a parameter, "" if it is missing.
 func (l line) param(name string) string {
-	for part, rest := "", l.params; rest != ""; {
-		part, rest, _ = cutUnquoted(rest, ';')
+	for rest := l.params; rest != ""; {
+		part, after, _ := cutUnquoted(rest, ';')
 		if key, value, _ := strings.Cut(part, "="); strings.EqualFold(strings.TrimSpace(key), name) {
 			return unquote(value)
 		}
+		rest = after
 	}
 	return ""
 }

@@ -206,8 +206,7 @@ func (r *reader) weigh(d *date, around context) string {
 		say(1, "several days")
 	}
 	when := weight
-	named := around.event != ""
-	speaks := r.inPost(eventWords, &r.event)
+	named, speaks := around.event != "", r.inPost(eventWords, &r.event)
 	if r.post.About != "" && at == nil && !named && speaks == "" {
 		return "it is a date in a list that does not speak of events"
 	}
