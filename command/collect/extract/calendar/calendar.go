@@ -10,6 +10,7 @@ package calendar
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"carillon/command/collect"
@@ -101,20 +102,12 @@ func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Can
 }
 
 // busyWords are the titles of entries that show no more than that a person has no time, or has.
-var busyWords = setOf("busy|free|tentative|away|out of office|working elsewhere|private|unavailable|available|" +
-	"blocked|private appointment|no title|beschäftigt|gebucht|frei|mit vorbehalt|abwesend|privat|privater termin|belegt|" +
-	"occupé|occupée|libre|provisoire|absent|privé|ocupado|ocupada|provisional|fuera de la oficina|" +
-	"occupato|libero|" + //nolint:misspell // Italian
-	"bezet|vrij|bezig|livre|optaget|ledig|opptatt|upptagen|varattu|vapaa|zajęty|wolny|zajęte|obsazeno|volno|foglalt|" +
-	"занят|занято|свободен|meşgul|予定あり|忙碌|忙|空闲|바쁨|다른 용무 있음")
-
-func setOf(words string) map[string]bool {
-	set := map[string]bool{}
-	for word := range strings.SplitSeq(words, "|") {
-		set[word] = true
-	}
-	return set
-}
+var busyWords = strings.Split("busy|free|tentative|away|out of office|working elsewhere|private|unavailable|available|"+
+	"blocked|private appointment|no title|beschäftigt|gebucht|frei|mit vorbehalt|abwesend|privat|privater termin|belegt|"+
+	"occupé|occupée|libre|provisoire|absent|privé|ocupado|ocupada|provisional|fuera de la oficina|"+
+	"occupato|libero|"+ //nolint:misspell // Italian
+	"bezet|vrij|bezig|livre|optaget|ledig|opptatt|upptagen|varattu|vapaa|zajęty|wolny|zajęte|obsazeno|volno|foglalt|"+
+	"занят|занято|свободен|meşgul|予定あり|忙碌|忙|空闲|바쁨|다른 용무 있음", "|")
 
 // maxBusy is the length of the longest of these, in bytes.
 const maxBusy = 32
@@ -122,7 +115,7 @@ const maxBusy = 32
 // isBusy reports whether an event only says that a person has time or not: nothing describes it.
 func (e *event) isBusy() bool {
 	title := e.value("SUMMARY")
-	return len(title) <= maxBusy && busyWords[strings.ToLower(title)] && e.value("DESCRIPTION") == "" &&
+	return len(title) <= maxBusy && slices.Contains(busyWords, strings.ToLower(title)) && e.value("DESCRIPTION") == "" &&
 		e.value("LOCATION") == "" && e.value("URL") == ""
 }
 

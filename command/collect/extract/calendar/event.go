@@ -3,6 +3,7 @@ package calendar
 import (
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -198,19 +199,16 @@ func (m *mapper) online(w *candidate.Where) {
 		}
 	}
 	l, _ := m.event.first("URL")
-	if u := m.link(strings.TrimSpace(l.value)); u != nil && !w.IsOnline && isMeeting(place.Platform(u.String())) {
+	if u := m.link(strings.TrimSpace(l.value)); u != nil && !w.IsOnline &&
+		slices.Contains(meetings, place.Platform(u.String())) {
 		w.IsOnline, w.Online = true, identity.Clean(u)
 		m.said(collect.FieldOnline, l, l.value)
 	}
 }
 
-// isMeeting reports whether a link to the platform is a room. On others, such as Facebook, it may be just a page.
-func isMeeting(platform string) bool {
-	switch platform {
-	case "Zoom", "Google Meet", "Microsoft Teams", "Webex", "GoToMeeting", "Skype", "Gather", "Livestorm", "Airmeet":
-		return true
-	}
-	return false
+// meetings are the platforms whose links are rooms. On others, such as Facebook, a link may be just a page.
+var meetings = []string{
+	"Zoom", "Google Meet", "Microsoft Teams", "Webex", "GoToMeeting", "Skype", "Gather", "Livestorm", "Airmeet",
 }
 
 func (m *mapper) organizer() {
