@@ -71,8 +71,8 @@ func DiskOf(dir string) console.Disk {
 }
 
 const (
-	// memoryLimit is the default of GOMEMLIMIT: a server at full speed stays at about 230 MB.
-	memoryLimit = 192 << 20
+	// memoryLimit is the default of GOMEMLIMIT: a server at full speed stays at about 200 MB.
+	memoryLimit = 168 << 20
 	// gcPercent is the default of GOGC. The live heap is small, so there is room below the limit for fewer collections.
 	gcPercent = 400
 )
