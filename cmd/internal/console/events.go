@@ -81,12 +81,8 @@ func (c *Console) readEvents(f eventForm, before string) (filter query.EventFilt
 		return filter, err
 	}
 	filter.Types = c.Commands.Catalog.Matching(types)
-	if f.Feed != "" {
-		id, ok := wire.ParseUUID(f.Feed)
-		if !ok {
-			return filter, wire.Fail(wire.BadQuery, "feed", "must be the id of a feed")
-		}
-		filter.Feed = id
+	if filter.Feed, err = readFeed(f.Feed); err != nil {
+		return filter, err
 	}
 	if filter.Since, err = readTime("since", f.Since); err != nil {
 		return filter, err
