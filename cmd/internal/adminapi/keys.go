@@ -16,8 +16,8 @@ type Keys interface {
 }
 
 func (a *API) keyRoutes(r routes) {
-	r.operators.Post("/admin/keys/rotate-master", handle(wire.NoBody(a.rotateMaster)))
-	r.operators.Post("/admin/keys/renew", handle(wire.NoBody(a.renewKeys)))
+	r.operators.Post("/admin/keys/rotate-master", handle(wire.EmptyBody(a.rotateMaster)))
+	r.operators.Post("/admin/keys/renew", handle(wire.EmptyBody(a.renewKeys)))
 }
 
 // rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It continues

@@ -43,7 +43,7 @@ type Seal interface {
 
 func (a *API) sealRoutes(r routes) {
 	r.bound.Get("/admin/seal", handle(a.lastSeal))
-	r.operators.Post("/admin/seal", handle(wire.NoBody(a.sealNow)))
+	r.operators.Post("/admin/seal", handle(wire.EmptyBody(a.sealNow)))
 	r.bound.Get("/admin/seal/exports/{id}", a.exportProof)
 }
 

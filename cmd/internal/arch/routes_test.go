@@ -74,7 +74,7 @@ func wraps(call *ast.CallExpr) bool {
 	case *ast.Ident:
 		return f.Name == "handle"
 	case *ast.SelectorExpr:
-		return slices.Contains([]string{"Handle", "With", "With2", "Empty", "NoQuery"}, f.Sel.Name)
+		return slices.Contains([]string{"Handle", "With", "With2", "Empty", "EmptyBody", "NoQuery"}, f.Sel.Name)
 	}
 	return false
 }

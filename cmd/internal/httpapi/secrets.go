@@ -24,9 +24,9 @@ func (a *API) secretRoutes(r routes) {
 	r.secrets.Get("/events/destinations/{ref}/secrets",
 		wire.Events.Handle(wire.NoQuery(wire.With(a.destination, a.listSecrets))))
 	r.write.Post("/events/destinations/{ref}/secrets/rotate",
-		wire.Events.Handle(wire.NoBody(wire.With(a.destinationID, a.rotateSecret))))
+		wire.Events.Handle(wire.EmptyBody(wire.With(a.destinationID, a.rotateSecret))))
 	r.write.Post("/events/destinations/{ref}/secrets/{secretId}/expire",
-		wire.Events.Handle(wire.NoBody(wire.With2(pathSecret, a.destinationID, a.expireSecret))))
+		wire.Events.Handle(wire.EmptyBody(wire.With2(pathSecret, a.destinationID, a.expireSecret))))
 }
 
 // listSecrets answers GET /events/destinations/{ref}/secrets.

@@ -264,16 +264,6 @@ func With2[A, B any](
 	})
 }
 
-// Empty refuses a body, once the argument of a handler has been read.
-func Empty[A any](h func(*http.Request, A) (Reply, error)) func(*http.Request, A) (Reply, error) {
-	return func(r *http.Request, a A) (Reply, error) {
-		if err := DecodeNothing(r); err != nil {
-			return Reply{}, err
-		}
-		return h(r, a)
-	}
-}
-
 // NoQuery refuses query parameters, on the Events surface, before a request is handled.
 func NoQuery(h Handler) Handler {
 	return func(r *http.Request) (Reply, error) {
@@ -284,13 +274,20 @@ func NoQuery(h Handler) Handler {
 	}
 }
 
-// NoBody refuses a body before a request is handled.
-func NoBody(h Handler) Handler {
+// EmptyBody refuses a body before a request is handled.
+func EmptyBody(h Handler) Handler {
 	return func(r *http.Request) (Reply, error) {
 		if err := DecodeNothing(r); err != nil {
 			return Reply{}, err
 		}
 		return h(r)
+	}
+}
+
+// Empty is EmptyBody for a handler whose argument is read first.
+func Empty[A any](h func(*http.Request, A) (Reply, error)) func(*http.Request, A) (Reply, error) {
+	return func(r *http.Request, a A) (Reply, error) {
+		return EmptyBody(func(r *http.Request) (Reply, error) { return h(r, a) })(r)
 	}
 }
 
