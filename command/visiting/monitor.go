@@ -19,7 +19,7 @@ import (
 const MonitorName = "monitor"
 
 const (
-	defaultPoll   = 500 * time.Millisecond
+	defaultPoll   = time.Second
 	defaultVisits = 512
 	defaultSlice  = time.Minute
 	defaultPages  = 500
@@ -37,7 +37,7 @@ type Monitor struct {
 	Log        *slog.Logger
 	Walks      Walks
 	Collectors map[string]collect.Collector // by source type
-	Poll       time.Duration                // Optional. Time between polls for due sources, 500 ms by default
+	Poll       time.Duration                // Optional. Time between polls for due sources, a second by default
 	Visits     int                          // Optional. Concurrent visits, 512 by default
 	// Optional. Time after which a visit yields to others of its host, a minute by default
 	Slice time.Duration

@@ -36,7 +36,7 @@ const (
 )
 
 // DefaultSearchEvery is the usual time between two searches.
-const DefaultSearchEvery = 500 * time.Millisecond
+const DefaultSearchEvery = time.Second
 
 // DefaultSettings suit one node.
 var DefaultSettings = schedule.Settings{
