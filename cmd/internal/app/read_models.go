@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adapters"
@@ -113,7 +114,18 @@ func (m *readModels) statuses(ctx context.Context) ([]projections.Status, error)
 	if err := m.stores.databaseReach.Err(); err != nil {
 		return nil, err
 	}
-	return projections.Statuses(ctx, m.stores.pool)
+	return statuses(ctx, m.stores.pool)
+}
+
+// statuses are those of all consumers, also of those that no process has run yet.
+func statuses(ctx context.Context, pool *pgxpool.Pool) ([]projections.Status, error) {
+	all, err := projections.Statuses(ctx, pool)
+	for _, c := range consumers() {
+		if err == nil && !slices.ContainsFunc(all, func(s projections.Status) bool { return s.Name == c.name }) {
+			all = append(all, projections.Status{Name: c.name})
+		}
+	}
+	return all, err
 }
 
 // stopAlone drops the error of a consumer that met an event it can't decode, so that only this consumer stops. The

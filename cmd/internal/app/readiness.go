@@ -43,7 +43,7 @@ func (s *servers) ready(ctx context.Context) map[string]error {
 		case c.Stopped != "":
 			components["projection "+c.Name] = errors.New(c.Stopped)
 		case !ours[c.Name]: // of another version
-		case models[c.Name].Name != "" && !c.Has(models[c.Name]):
+		case !c.UpdatedAt.IsZero() && models[c.Name].Name != "" && !c.Has(models[c.Name]):
 			components["projection "+c.Name] = adminapi.Unready("its tables are of another version of Carillon")
 		case c.Stranger != "":
 			components["projection "+c.Name] = adminapi.Unready(

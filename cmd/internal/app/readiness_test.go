@@ -91,6 +91,20 @@ func serversOn(s *stores, log *slog.Logger) *servers {
 	return &servers{part: s.part, stores: s, readModels: models}
 }
 
+// A role that no process has ever had is missed as one that nobody has any more.
+func TestConsumerThatNeverRanIsMissed(t *testing.T) {
+	t.Parallel()
+	a, _, get := on(t)
+	status, body := get("/readyz")
+	assert.True(t, status == 200, "readyz of a first start: %d %s", status, body)
+	a.readModels.vacancies.now = func() time.Time { return time.Now().Add(vacantAfter) }
+	status, body = get("/readyz")
+	assert.True(t, status == 503, "readyz: %d", status)
+	for _, c := range consumers() {
+		assert.True(t, strings.Contains(body, "projection "+c.name+" (no process runs it)"), "%s is not in %s", c.name, body)
+	}
+}
+
 // Waiting does not help with a password that the event store refuses, so the answer names the cause.
 func TestRefusedPasswordIsReported(t *testing.T) {
 	if testing.Short() {

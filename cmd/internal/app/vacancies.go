@@ -41,8 +41,8 @@ func (v *vacancies) watch(ctx context.Context) {
 	defer ticker.Stop()
 	said := map[string]bool{}
 	for {
-		if statuses, err := projections.Statuses(ctx, v.pool); err == nil { // else others say that Postgres is away
-			for _, s := range statuses {
+		if all, err := statuses(ctx, v.pool); err == nil { // else others say that Postgres is away
+			for _, s := range all {
 				vacant := v.vacant(s)
 				if vacant && !said[s.Name] {
 					v.log.Warn("no process runs a consumer: is one up that has its role?", "consumer", s.Name)
