@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -53,10 +52,10 @@ func (l *lags) of(ctx context.Context, consumer projections.Status, head eventst
 	if !after.Before(head) {
 		return 0, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for message := range eventstore.Follow(ctx, l.store, after, filter, slog.New(slog.DiscardHandler)) {
+	for message, err := range l.store.Subscribe(ctx, after, filter) { // once: no caller waits for a broken store
 		switch {
+		case err != nil:
+			return 0, fmt.Errorf("lag of %s: %w", consumer.Name, err)
 		case message.Event != nil:
 			return max(0, l.now().Sub(message.Event.Created)), nil // clocks may differ
 		case message.CaughtUp:

@@ -87,12 +87,16 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	if got := lag(); got < 59*time.Minute {
 		t.Errorf("it begins from nothing, lag = %s", got)
 	}
+	counted.damage = errors.New("damaged log")
+	_, err := l.of(t.Context(), projections.Status{Name: organizations.ReadModel.Name}, last)
+	assert.Is(t, err, counted.damage, "the log can't be read, lag")
 }
 
 // counting counts who subscribes.
 type counting struct {
 	eventstore.Store
 	subscriptions atomic.Int32
+	damage        error // ends each subscription. Optional.
 }
 
 // Subscribe implements eventstore.Store.
@@ -100,6 +104,9 @@ func (c *counting) Subscribe(
 	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
 ) iter.Seq2[eventstore.Message, error] {
 	c.subscriptions.Add(1)
+	if c.damage != nil {
+		return func(yield func(eventstore.Message, error) bool) { yield(eventstore.Message{}, c.damage) }
+	}
 	return c.Store.Subscribe(ctx, after, filter)
 }
 

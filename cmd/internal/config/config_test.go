@@ -223,6 +223,7 @@ func TestSecretsInBadShapeAreRefused(t *testing.T) {
 	}{
 		"open to others": {config.AdminTokenFile, strings.Repeat("x", 64), 0o644, "chmod 600"},
 		"short token":    {config.AdminTokenFile, "short", 0o600, "delete it"},
+		"zeroed token":   {config.AdminTokenFile, strings.Repeat("\x00", 64), 0o600, "delete it"},
 		"torn key":       {config.MasterKeyFile, "AAAA", 0o600, "restore it"},
 		"torn seal key":  {config.SealKeyFile, "AAAA", 0o600, "restore it"},
 	}

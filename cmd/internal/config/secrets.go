@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"carillon/command/webhook"
 	"carillon/eventstore/durable"
@@ -61,7 +62,7 @@ func (c *Config) EnsureSecrets() error {
 		if err != nil {
 			return err
 		}
-		if len(token) < minTokenLength {
+		if len(token) < minTokenLength || strings.ContainsFunc(token, unicode.IsControl) { // zeros after a crash
 			return fmt.Errorf("%s does not hold an admin token: delete it, and a new one is made", path)
 		}
 		c.AdminToken = Secret(token)

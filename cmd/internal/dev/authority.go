@@ -53,7 +53,7 @@ func EnsureAuthority(dataDir string) (*Authority, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(path, path)
 	if err != nil {
-		return nil, fmt.Errorf("development authority: %w", err)
+		return nil, fmt.Errorf("%s does not hold the development authority: delete it, and a new one is made: %w", path, err)
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
