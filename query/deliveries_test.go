@@ -345,7 +345,8 @@ func randomFilter(r *rapid.T, last time.Time, townFeed uuid.UUID) query.Delivery
 		Offset: rapid.SampledFrom([]int{0, 0, 1, 7, 100}).Draw(r, "offset"),
 	}
 	bounds := []time.Time{
-		{}, last, last.Add(-time.Microsecond), last.Add(-time.Hour), last.Add(-36 * time.Hour), last.Truncate(24 * time.Hour),
+		{}, last, last.Add(-time.Microsecond), last.Add(-time.Nanosecond), last.Add(time.Nanosecond), last.Add(-time.Hour),
+		last.Add(-36 * time.Hour), last.Truncate(24 * time.Hour),
 		midday.Add(-4 * 24 * time.Hour),
 	}
 	f.Since, f.Until = rapid.SampledFrom(bounds).Draw(r, "since"), rapid.SampledFrom(bounds).Draw(r, "until")

@@ -202,11 +202,12 @@ func TestUnchanged(t *testing.T) {
 			t.Parallel()
 			s := serve(t, map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz": walktest.Event("Quiz"),
 				"/about": "<html>" + strings.Repeat("words ", 99)})
-			body := urlset(s.URL+"/jazz", s.URL+"/quiz 2026-11-01", s.URL+"/about")
+			body, unchanged := urlset(s.URL+"/jazz", s.URL+"/quiz 2026-11-01", s.URL+"/about"), 0
 			s.Handle("/map.xml", func(w http.ResponseWriter, r *http.Request) {
 				if validators {
 					w.Header().Set("ETag", `"1"`)
 					if r.Header.Get("If-None-Match") == `"1"` {
+						unchanged++
 						w.WriteHeader(http.StatusNotModified)
 						return
 					}
@@ -222,6 +223,7 @@ func TestUnchanged(t *testing.T) {
 			later := walktest.Now.Add(time.Hour)
 			m.Begin(s.Collector.Start(source), later)
 			assert.Slices(t, s.WalkOn(t, source, m, later).Asked, []string{"/map.xml", "/jazz"}, "second asked")
+			assert.True(t, !validators || unchanged == 1, "%d files were not sent again", unchanged)
 			// lastmod decides which pages are read; a page that is no longer listed is gone.
 			body, validators = urlset(s.URL+"/quiz 2026-11-22"), false
 			m.Begin(s.Collector.Start(source), later)
