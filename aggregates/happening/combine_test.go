@@ -289,8 +289,18 @@ func TestFieldsOfSeveralSightings(t *testing.T) {
 	post.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Elsewhere", Address: "Moon"},
 		DisplayAddress: "Moon"}
 
+	region := func(names ...string) (all []happening.GeoLocation) {
+		for _, name := range names {
+			all = append(all, happening.NewGeoLocation(name, happening.AtLocation, 100))
+		}
+		return all
+	}
+	page.Details.GeoLocations, list.Details.GeoLocations = region("Town", "Valley"), region("Town")
+	post.Details.GeoLocations = region("Moon", "Space", "Far") // of another place
+
 	got := happening.Combine([]happening.Sighting{post, list, page})
 	want := held("2026-12-05T20:00")
+	want.GeoLocations = page.Details.GeoLocations
 	want.Title, want.Description = page.Details.Title, list.Details.Description
 	want.Location = &happening.Location{
 		Venue: &happening.Venue{Name: "Town hall", Address: "1 Square, Town"}, DisplayAddress: "Town hall, 1 Square, Town",

@@ -210,4 +210,7 @@ func TestSitemaps(t *testing.T) {
 	got, err := newFetcher(t, fetch.Options{}).Sitemaps(t.Context(), server.URL+"/a/b")
 	assert.True(t, err == nil && len(got) == 2 && got[0] == server.URL+"/one.xml" &&
 		got[1] == "https://b.example/two.xml", "got %q, %v", got, err)
+	_, err = newFetcher(t, fetch.Options{}).Sitemaps(t.Context(), "http://user:s3cret@%zz/")
+	assert.True(t, err != nil && strings.HasPrefix(err.Error(), "fetch url: ") && !strings.Contains(err.Error(), "s3cret"),
+		"of a bad address: %v", err)
 }
