@@ -115,8 +115,17 @@ func (c *Custody) Trouble() error {
 	return c.trouble
 }
 
-// Add implements sealing.KeyStore. The key is durable in the home, then in the copy, before it is used.
+// Add implements sealing.KeyStore. The key is durable in the home, then in the copy, before it is used. If the home has
+// lost the key of an owner, that of the copy is taken, which opens what was sealed with it.
 func (c *Custody) Add(ctx context.Context, owner uuid.UUID, wrapped []byte) error {
+	if c.copied != nil {
+		kept, err := c.copied.Find(ctx, owner)
+		if err == nil && c.Ring.Opens(owner, kept) == nil {
+			wrapped = kept
+		} else if err != nil && !errors.Is(err, sealing.ErrShredded) {
+			return unavailable("create data key", err)
+		}
+	}
 	if err := c.keep(ctx, c.home, owner, wrapped, c.home.Add); err != nil {
 		return unavailable("create data key", err)
 	}

@@ -100,6 +100,19 @@ func TestDamageIsRepaired(t *testing.T) {
 	w.opens(w.open(), ids...)
 }
 
+// A rotation that finds the key of the home damaged, or gone, is earlier than the comparison: the copy stays the key.
+func TestCreateTakesTheCopy(t *testing.T) {
+	w := newWorld(t)
+	p := w.open()
+	for _, loss := range []string{"UPDATE carillon.data_keys SET wrapped = '' WHERE id = $1",
+		"DELETE FROM carillon.data_keys WHERE id = $1"} {
+		id := w.create(p)
+		w.exec(loss, id)
+		must.OK(t, p.vault.Create(t.Context(), id))
+		w.opens(w.open(), id)
+	}
+}
+
 // A directory without a copy: a damaged, missing or older file is named, nothing overwrites it, and the right one
 // repairs it.
 func TestDamageIsNamed(t *testing.T) {
