@@ -364,6 +364,28 @@ func TestTruncatedManifestSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestDamagedTableSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	whole := t.TempDir()
+	for range 2 { // the second time what the first one wrote is in a table
+		s := must.Get(Open(Options{Dir: whole}))(t)
+		mustAppend(t, s, "s", 10)
+		mustClose(t, s)
+	}
+	zeros := func(path string) error {
+		return os.WriteFile(path, make([]byte, must.Get(os.Stat(path))(t).Size()), 0o600)
+	}
+	for name, damage := range map[string]func(string) error{"missing": os.Remove, "zeros": zeros} {
+		dir := copyOf(t, whole)
+		for _, table := range must.Get(filepath.Glob(filepath.Join(dir, "*.sst")))(t) {
+			must.OK(t, damage(table))
+		}
+		_, err := Open(Options{Dir: dir})
+		assert.True(t, errors.Is(err, ErrCorrupt) && strings.Contains(err.Error(), "restore a backup") &&
+			strings.Contains(err.Error(), dir), "%s: %v", name, err)
+	}
+}
+
 // A backup says what it holds, too.
 func TestTruncatedBackupIsReported(t *testing.T) {
 	t.Parallel()

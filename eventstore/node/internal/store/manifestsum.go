@@ -19,8 +19,11 @@ type manifestState struct {
 	sum    uint32 // CRC-32C of that length; 0 if a version before noted none
 }
 
-const restoreAdvice = "Nothing was changed. Keep the directory unchanged, and restore a backup " +
-	"(\"carillon eventstore restore\"), or copy the directory again from a complete one"
+const (
+	restoreAdvice = "Nothing was changed. " + keepAdvice
+	keepAdvice    = "Keep the directory unchanged, and restore a backup (\"carillon eventstore restore\"), or copy the " +
+		"directory again from a complete one"
+)
 
 // readManifest returns the state of the list that a database would be opened with; exists is false if there is no
 // database.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -73,7 +74,9 @@ func Open(options Options) (*Store, error) {
 		return nil, err
 	}
 	last, err := s.recover()
-	if err == nil {
+	if err != nil {
+		err = s.unreadable(err)
+	} else {
 		err = s.acknowledgeFrom(last)
 	}
 	if err != nil {
@@ -122,9 +125,17 @@ func (s *Store) openDatabase() (err error) {
 	defer options.Cache.Unref()
 	options.Lock = s.lock
 	if s.db, err = pebble.Open(dir, options); err != nil {
-		return fmt.Errorf("open event store in %s: %w", dir, err)
+		return s.unreadable(err)
 	}
 	return nil
+}
+
+// unreadable says what to do about a database that can't be opened, if its tables are damaged.
+func (s *Store) unreadable(err error) error {
+	if pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w. %s", ErrCorrupt, err, keepAdvice)
+	}
+	return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
 }
 
 // checkDamage refuses a database that has lost something, before anything is written there.
@@ -194,7 +205,7 @@ func (s *Store) recover() (last uint64, err error) {
 	s.next = firstPosition
 	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
 	if err != nil {
-		return 0, fmt.Errorf("recover: %w", err)
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, iter.Close()) }()
 	if iter.Last() {
@@ -212,7 +223,7 @@ func (s *Store) recover() (last uint64, err error) {
 		s.lastCreated = record.Created()
 	}
 	if err := iter.Error(); err != nil {
-		return 0, fmt.Errorf("recover: %w", err)
+		return 0, err
 	}
 	floor, err := getMeta(s.db, nextPositionKey)
 	if err != nil {
