@@ -212,47 +212,30 @@ type Options = eventstore.Options[State]
 // Failure is the reason of a failed attempt, as stored and shown.
 type Failure string
 
-// Each has a row in Failures.
-const (
-	FailureStatus     Failure = "http_status"
-	FailureTimeout    Failure = "timeout"
-	FailureConnection Failure = "connection"
-	FailureDNS        Failure = "dns"
-	FailureTLS        Failure = "tls"
-	FailureBlocked    Failure = "blocked_address"
-	FailureRedirect   Failure = "redirect"
-	FailureGone       Failure = "gone"
+// All reasons with their words for people. The API's document is held to them by a test.
+var (
+	FailureStatus     = failure("http_status", "Not a 2xx answer")
+	FailureTimeout    = failure("timeout", "No answer in time")
+	FailureConnection = failure("connection", "No connection")
+	FailureDNS        = failure("dns", "Host not found")
+	FailureTLS        = failure("tls", "No secure connection")
+	FailureBlocked    = failure("blocked_address", "Address not allowed")
+	FailureRedirect   = failure("redirect", "A redirect")
+	FailureGone       = failure("gone", "No longer wanted")
+
+	failureNames []string
+	failureWords = map[Failure]string{}
 )
 
-// Failures declares all reasons with their words for people. The API's document is held to it by a test.
-var Failures = []struct {
-	Failure Failure
-	Words   string
-}{
-	{FailureStatus, "Not a 2xx answer"},
-	{FailureTimeout, "No answer in time"},
-	{FailureConnection, "No connection"},
-	{FailureDNS, "Host not found"},
-	{FailureTLS, "No secure connection"},
-	{FailureBlocked, "Address not allowed"},
-	{FailureRedirect, "A redirect"},
-	{FailureGone, "No longer wanted"},
+// failure declares a reason.
+func failure(name, words string) Failure {
+	failureNames = append(failureNames, name)
+	failureWords[Failure(name)] = words
+	return Failure(name)
 }
 
 // FailureNames lists all reasons as stored.
-func FailureNames() (names []string) {
-	for _, declared := range Failures {
-		names = append(names, string(declared.Failure))
-	}
-	return names
-}
+func FailureNames() []string { return failureNames }
 
 // Words returns the reason for people; a reason of another version as it is stored.
-func (f Failure) Words() string {
-	for _, declared := range Failures {
-		if declared.Failure == f {
-			return declared.Words
-		}
-	}
-	return string(f)
-}
+func (f Failure) Words() string { return cmp.Or(failureWords[f], string(f)) }

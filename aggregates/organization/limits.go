@@ -8,32 +8,36 @@ import (
 // Limit names a limited property or rate of an organization.
 type Limit string
 
-// Limits of an organization. Definitions says what each counts.
-const (
-	LimitDestinations          Limit = "destinations"
-	LimitSubscriptions         Limit = "subscriptions"
-	LimitPatternsAndPins       Limit = "patternsAndPins"
-	LimitFeeds                 Limit = "feeds"
-	LimitSources               Limit = "sources"
-	LimitKeys                  Limit = "keys"
-	LimitRedeliveries          Limit = "redeliveries"
-	LimitFeedbackPerDay        Limit = "feedbackPerDay"
-	LimitSourceAddressesPerDay Limit = "sourceAddressesPerDay"
-	LimitBackfillEventsPerDay  Limit = "backfillEventsPerDay"
-	LimitWritesPerDay          Limit = "writesPerDay"
-	LimitRequestsPerSecond     Limit = "requestsPerSecond"
+// Limits of an organization.
+var (
+	LimitDestinations          = kept("destinations", 10_000, "destinations")
+	LimitSubscriptions         = kept("subscriptions", 100_000, "subscriptions")
+	LimitPatternsAndPins       = kept("patternsAndPins", 300_000, "event types and pins of all subscriptions together")
+	LimitFeeds                 = kept("feeds", 10_000, "feeds")
+	LimitSources               = kept("sources", 100_000, "sources attached to feeds, counted per attachment")
+	LimitKeys                  = kept("keys", 1000, "valid API keys")
+	LimitRedeliveries          = kept("redeliveries", 100_000, "replayed and backfilled deliveries that wait")
+	LimitFeedbackPerDay        = rate("feedbackPerDay", 100_000, day, "feedback given")
+	LimitSourceAddressesPerDay = rate("sourceAddressesPerDay", 100, day, "sources attached by address")
+	LimitBackfillEventsPerDay  = rate("backfillEventsPerDay", 5_000_000, day,
+		"events that backfills go through, delivered before or not")
+	LimitWritesPerDay      = rate("writesPerDay", 1_000_000, day, "requests that change something")
+	LimitRequestsPerSecond = rate("requestsPerSecond", 10_000, time.Second, "requests of the API, on all nodes")
+
+	definitions []Definition
 )
 
 // Bounds of an organization are fixed: no operator sets them. Their refusals are counted as those of limits are.
-const (
-	BoundStreams   Limit = "streams"          // of listeners, on all nodes
-	BoundBackfills Limit = "backfills"        // and recoveries at a time, on all nodes
-	BoundRequests  Limit = "requestsUnderWay" // in one process
-	BoundBodies    Limit = "bodiesUnderWay"   // of requests, that one process reads
+var (
+	BoundStreams   = bound("streams")          // of listeners, on all nodes
+	BoundBackfills = bound("backfills")        // and recoveries at a time, on all nodes
+	BoundRequests  = bound("requestsUnderWay") // in one process
+	BoundBodies    = bound("bodiesUnderWay")   // of requests, that one process reads
+
+	bounds []Limit
 )
 
-// Bounds lists all bounds.
-func Bounds() []Limit { return []Limit{BoundStreams, BoundBackfills, BoundRequests, BoundBodies} }
+const day = 24 * time.Hour
 
 // Definition declares a limit.
 type Definition struct {
@@ -43,36 +47,30 @@ type Definition struct {
 	Counts  string        // for people
 }
 
-func kept(limit Limit, most int, counts string) Definition { return rate(limit, most, 0, counts) }
+// kept declares a limit of the number of things at a time.
+func kept(limit Limit, most int, counts string) Limit { return rate(limit, most, 0, counts) }
 
-func rate(limit Limit, most int, window time.Duration, counts string) Definition {
-	return Definition{
+// rate declares a limit of a rate.
+func rate(limit Limit, most int, window time.Duration, counts string) Limit {
+	definitions = append(definitions, Definition{
 		Limit:   limit,
 		Default: most,
 		Window:  window,
 		Counts:  counts,
-	}
+	})
+	return limit
 }
 
-const day = 24 * time.Hour
+func bound(name Limit) Limit {
+	bounds = append(bounds, name)
+	return name
+}
 
 // Definitions lists all limits.
-func Definitions() []Definition {
-	return []Definition{
-		kept(LimitDestinations, 10_000, "destinations"),
-		kept(LimitSubscriptions, 100_000, "subscriptions"),
-		kept(LimitPatternsAndPins, 300_000, "event types and pins of all subscriptions together"),
-		kept(LimitFeeds, 10_000, "feeds"),
-		kept(LimitSources, 100_000, "sources attached to feeds, counted per attachment"),
-		kept(LimitKeys, 1000, "valid API keys"),
-		kept(LimitRedeliveries, 100_000, "replayed and backfilled deliveries that wait"),
-		rate(LimitFeedbackPerDay, 100_000, day, "feedback given"),
-		rate(LimitSourceAddressesPerDay, 100, day, "sources attached by address"),
-		rate(LimitBackfillEventsPerDay, 5_000_000, day, "events that backfills go through, delivered before or not"),
-		rate(LimitWritesPerDay, 1_000_000, day, "requests that change something"),
-		rate(LimitRequestsPerSecond, 10_000, time.Second, "requests of the API, on all nodes"),
-	}
-}
+func Definitions() []Definition { return definitions }
+
+// Bounds lists all bounds.
+func Bounds() []Limit { return bounds }
 
 // Limits are the ones set; others are as in Definitions.
 type Limits map[Limit]int
