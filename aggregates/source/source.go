@@ -19,12 +19,13 @@ package source
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"carillon/eventstore"
 )
 
-// Types of sources in the spelling of the API. The first three have a URL, the others are accounts.
+// Types of sources in the spelling of the API.
 const (
 	TypeSite          = "site"
 	TypeSitemap       = "sitemap"
@@ -35,15 +36,17 @@ const (
 	TypeTwitter       = "twitter"
 )
 
-// Types returns all source types, in the interface's order.
-func Types() []string {
-	return []string{TypeSite, TypeSitemap, TypeSiteIndexPage, TypeInstagram, TypeFacebook, TypeTikTok, TypeTwitter}
-}
+// Pages returns the types of sources that have a URL.
+func Pages() []string { return []string{TypeSite, TypeSitemap, TypeSiteIndexPage} }
 
-// IsPage reports whether sources of a type have a URL; the others are accounts with a handle.
-func IsPage(sourceType string) bool {
-	return sourceType == TypeSite || sourceType == TypeSitemap || sourceType == TypeSiteIndexPage
-}
+// Accounts returns the types of sources that have a handle.
+func Accounts() []string { return []string{TypeInstagram, TypeFacebook, TypeTikTok, TypeTwitter} }
+
+// Types returns all source types, in the interface's order.
+func Types() []string { return append(Pages(), Accounts()...) }
+
+// IsPage reports whether sources of a type have a URL.
+func IsPage(sourceType string) bool { return slices.Contains(Pages(), sourceType) }
 
 // Event is a stored fact about a source.
 //

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/config"
 )
 
@@ -95,6 +96,22 @@ type exitError struct {
 	code int
 }
 
+// words are what flags and helps name.
+func words() kong.Vars {
+	return kong.Vars{
+		"version":       versionText(),
+		"sourceTypes":   strings.Join(source.Types(), ","),
+		"oneSourceType": either(source.Types()),
+		"onePage":       either(source.Pages()),
+		"oneAccount":    either(source.Accounts()),
+	}
+}
+
+func either(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // run is main without the process around it. It returns the exit code: 0, 1 for a failure, 2 for a wrong command
 // line, or that of an exitError.
 func run(ctx context.Context, args []string, t terminal) int {
@@ -104,7 +121,7 @@ func run(ctx context.Context, args []string, t terminal) int {
 		kong.Writers(t.out, t.err),
 		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Resolvers(config.FromFiles()), kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"version": versionText()})
+		words())
 	if err == nil {
 		err = config.DropEmpty(os.Environ(), os.Unsetenv)
 	}

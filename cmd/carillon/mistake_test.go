@@ -76,7 +76,7 @@ func TestWithoutArgumentsThereIsHelp(t *testing.T) {
 
 func TestMistypedVariablesAreNoticed(t *testing.T) {
 	t.Parallel()
-	parser := must.Get(kong.New(&commandLine{}, kong.Vars{"version": ""}))(t)
+	parser := must.Get(kong.New(&commandLine{}, words()))(t)
 	got := unknownVariables(parser.Model,
 		[]string{"CARILLON_HTTP_ADR=x", "CARILLON_HTTP_ADDR=x", "CARILLON_EVENTSTORE_USER=x", "HOME=/root",
 			"CARILLON_PORT=tcp://10.0.0.1:8080", "CARILLON_SERVICE_HOST=10.0.0.1", "CARILLON_SERVICE_PORT=8080",

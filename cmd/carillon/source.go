@@ -28,7 +28,7 @@ type sourceCommand struct {
 
 type sourceAddCommand struct {
 	changing
-	Type     string `arg:"" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
+	Type     string `arg:"" enum:"${sourceTypes}" help:"${oneSourceType}."`
 	Where    string `arg:"" help:"The page's URL, or the account's handle."`
 	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
 }
@@ -45,21 +45,20 @@ Adding the same again prints the same id.`
 
 // Run adds the source.
 func (c *sourceAddCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	source := adminclient.NewSource{Type: c.Type, Timezone: c.Timezone}
-	switch c.Type {
-	case "site", "sitemap", "siteIndexPage":
-		source.URL = c.Where
-	default:
-		source.Handle = c.Where
+	added := adminclient.NewSource{Type: c.Type, Timezone: c.Timezone}
+	if source.IsPage(c.Type) {
+		added.URL = c.Where
+	} else {
+		added.Handle = c.Where
 	}
-	created, err := client.AddSource(ctx, source)
+	created, err := client.AddSource(ctx, added)
 	return c.answer(t.out, created, err, func(w io.Writer) { row(w, created.ID) })
 }
 
 type sourceListCommand struct {
 	remote
 	State string `placeholder:"STATE" help:"Filter by state: registered, collecting, ok, failing, needs_credentials, needs_javascript or paused."`
-	Type  string `placeholder:"TYPE" help:"Filter by type: site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
+	Type  string `placeholder:"TYPE" help:"Filter by type: ${oneSourceType}."`
 	Q     string `placeholder:"TEXT" help:"Filter by a part of the address or handle."`
 }
 

@@ -26,7 +26,7 @@ import (
 
 type sourceTryCommand struct {
 	Where    string `arg:"" name:"url|@handle" help:"URL of a page or calendar, or an account's handle."`
-	Type     string `default:"site" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap or siteIndexPage; instagram, facebook, tiktok or twitter for an account (${default})."`
+	Type     string `default:"site" enum:"${sourceTypes}" help:"${onePage}; ${oneAccount} for an account (${default})."`
 	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
 
 	sourceSettings
@@ -162,8 +162,8 @@ func (c *sourceTryCommand) source() (collect.Source, *url.URL, error) {
 		u, err := url.Parse(c.Where)
 		if err != nil || u.Hostname() == "" {
 			if strings.HasPrefix(c.Where, "@") {
-				return tried, nil, fmt.Errorf(
-					"%q is an account: name its platform with --type instagram, facebook, tiktok or twitter", c.Where)
+				return tried, nil, fmt.Errorf("%q is an account: name its platform with --type %s", c.Where,
+					either(source.Accounts()))
 			}
 			return tried, nil, fmt.Errorf(
 				"%q is no address: it must be absolute, such as https://example.org/events", c.Where)

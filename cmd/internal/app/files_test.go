@@ -2,11 +2,13 @@ package app
 
 import (
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -143,6 +145,7 @@ func TestCollectorsKeepFromDenied(t *testing.T) {
 		NoHostDelay: true,
 		Now:         time.Now,
 	}))(t)
+	assert.Slices(t, slices.Sorted(maps.Keys(collectors)), slices.Sorted(slices.Values(source.Types())), "collectors of")
 	page := collect.Source{Type: source.TypeSite, URL: server.URL}
 	for _, start := range collectors[site.Type].Start(page) {
 		_, err := collectors[site.Type].Read(t.Context(), page, collect.Known{Link: start})
