@@ -31,7 +31,7 @@ var (
 
 func model(t *testing.T) *kong.Application {
 	t.Helper()
-	parser := must.Get(kong.New(&commandLine{}, kong.Vars{"version": ""}))(t)
+	parser := must.Get(kong.New(&commandLine{}, words()))(t)
 	return parser.Model
 }
 
@@ -58,7 +58,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// A page names no variable that the program does not know, and configure.md has each one of the server's.
+// A page names no variable that the program does not know, and configure.md has each one of the server's with its default.
 func TestPagesAndSettingsAgree(t *testing.T) {
 	t.Parallel()
 	app := model(t)
@@ -74,9 +74,12 @@ func TestPagesAndSettingsAgree(t *testing.T) {
 		}
 		for _, flags := range node.AllFlags(true) {
 			for _, flag := range flags {
-				if len(flag.Envs) > 0 && !strings.Contains(texts["docs/operate/configure.md"], "`"+flag.Envs[0]+"`") {
-					t.Errorf("docs/operate/configure.md lacks %s", flag.Envs[0])
+				if len(flag.Envs) == 0 {
+					continue
 				}
+				row := regexp.MustCompile("(?m)^\\|.*`" + flag.Envs[0] + "`.*$").FindString(texts["docs/operate/configure.md"])
+				assert.True(t, row != "" && strings.Contains(row, flag.Default),
+					"docs/operate/configure.md lacks %s, or its default %q", flag.Envs[0], flag.Default)
 			}
 		}
 	}

@@ -50,22 +50,6 @@ func TestLibrariesLogAsTheProcess(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
-	t.Parallel()
-	c := must.Get(parse(t))(t)
-	second, hour := time.Second, time.Hour
-	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour,
-		20 * hour, 24 * hour}
-	assert.Equal(t, fmt.Sprint(c.DeliveryRetrySchedule), fmt.Sprint(waits), "retry schedule = %v", c.DeliveryRetrySchedule)
-	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak,
-		c.Relevance, c.Roles)
-	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s true [api project dispatch deliver " +
-		"collect]"; got != want {
-		t.Errorf("defaults = %s\nwant       %s", got, want)
-	}
-	assert.Equal(t, c.Unreachable(), "", "the default is called unreachable")
-}
-
 func TestErrorsNameTheSetting(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ flag, value, want string }{
