@@ -87,10 +87,11 @@ func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each 
 	return q.eachDisclosure(ctx, "($1::uuid IS NULL OR organization = $1)", nullable(organization), each)
 }
 
-// NamedDestination is a destination on record, with its last name.
+// NamedDestination is a destination on record, deleted or not, with its last name.
 type NamedDestination struct {
-	ID, Organization uuid.UUID
-	Name             string
+	ID           uuid.UUID `json:"id"`
+	Organization uuid.UUID `json:"organization"`
+	Name         string    `json:"name"`
 }
 
 // NamedOnRecord lists destinations, deleted ones included, by the beginning of their ids or by an external id that they

@@ -19,13 +19,6 @@ func (a *API) auditRoutes(r routes) {
 	r.bound.Get("/admin/audit/destinations/{id}", a.audit)
 }
 
-// FoundDestination is a destination on record, deleted or not.
-type FoundDestination struct {
-	ID           uuid.UUID `json:"id"`
-	Organization uuid.UUID `json:"organization"`
-	Name         string    `json:"name"`
-}
-
 // findRecorded answers GET /admin/audit/destinations with the destinations that a text names: by the beginning of the
 // id, or by an external id.
 func (a *API) findRecorded(r *http.Request) (wire.Reply, error) {
@@ -39,7 +32,7 @@ func (a *API) findRecorded(r *http.Request) (wire.Reply, error) {
 	}
 	a.awaitRecord(r.Context())
 	found, err := a.Queries.NamedOnRecord(r.Context(), ref, PrincipalOf(r).Organization, mostFound)
-	return listed(wire.ListOf(found, func(d query.NamedDestination) FoundDestination { return FoundDestination(d) })), err
+	return listed(found), err
 }
 
 // mostFound is how many destinations are listed that a text may name.

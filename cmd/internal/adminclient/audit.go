@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/query"
 )
 
 // Audit reads the history of a destination, and its state at a time: an instant as the server takes it, or empty for
@@ -24,9 +25,9 @@ func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (a
 
 // FindRecorded lists the destinations, deleted ones included, that a text may name: by the beginning of an id, or by an
 // external id.
-func (c *Client) FindRecorded(ctx context.Context, text string) ([]adminapi.FoundDestination, error) {
+func (c *Client) FindRecorded(ctx context.Context, text string) ([]query.NamedDestination, error) {
 	path := "/admin/audit/destinations?ref=" + url.QueryEscape(text)
-	list, err := call[adminapi.List[adminapi.FoundDestination]](ctx, c, http.MethodGet, path, nil)
+	list, err := call[adminapi.List[query.NamedDestination]](ctx, c, http.MethodGet, path, nil)
 	return list.Items, err
 }
 

@@ -254,15 +254,9 @@ func subscriptionOf(s query.Subscription) subscriptionJSON {
 	return subscriptionJSON{
 		ID:            s.ID,
 		DestinationID: s.Destination,
-		Answered: subscription.Answered{
-			ExternalID: wire.Nullable(s.ExternalID),
-			EventTypes: s.EventTypes,
-			ScopeKind:  s.ScopeKind,
-			FeedType:   wire.Nullable(s.FeedType),
-			Feeds:      append([]subscription.Pin{}, s.Feeds...),
-		},
-		Active:    s.Active,
-		CreatedAt: s.CreatedAt.UTC(),
-		UpdatedAt: s.UpdatedAt.UTC(),
+		Answered:      s.Answered(),
+		Active:        s.Active,
+		CreatedAt:     s.CreatedAt.UTC(),
+		UpdatedAt:     s.UpdatedAt.UTC(),
 	}
 }

@@ -108,11 +108,6 @@ var (
 // parameters, sessions, index file or slash at the end; the query is in order. The fragment stays, because it may
 // distinguish events of one page.
 func Canonical(u *url.URL) string {
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	host = strings.TrimPrefix(host, "www.")
-	if port := u.Port(); port != "" && port != "80" && port != "443" {
-		host += ":" + port
-	}
 	// Cleaning removes dots and double slashes; the decoded path is equal for all its escapings.
 	p := u.Path
 	if strings.Contains(p, ";") {
@@ -122,7 +117,7 @@ func Canonical(u *url.URL) string {
 		p = indexFile.ReplaceAllString(p, "/")
 	}
 	p = path.Clean("/" + p)
-	key := host + strings.TrimSuffix((&url.URL{Path: p}).EscapedPath(), "/")
+	key := site(u.Hostname(), u.Port()) + strings.TrimSuffix((&url.URL{Path: p}).EscapedPath(), "/")
 	pairs := meaningful(u)
 	slices.Sort(pairs)
 	if len(pairs) > 0 {
@@ -150,15 +145,19 @@ func Words(name string) string {
 }
 
 // SameSite reports whether two URLs have the same host and port, without regard to "www.", http and https.
-func SameSite(a, b *url.URL) bool { return site(a) == site(b) }
+func SameSite(a, b *url.URL) bool { return asciiSite(a) == asciiSite(b) }
 
-func site(u *url.URL) string {
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+func asciiSite(u *url.URL) string {
+	host := strings.ToLower(u.Hostname())
 	if ascii, err := idna.ToASCII(host); err == nil {
 		host = ascii
 	}
-	host = strings.TrimPrefix(host, "www.")
-	if port := u.Port(); port != "" && port != "80" && port != "443" {
+	return site(host, u.Port())
+}
+
+func site(host, port string) string {
+	host = strings.TrimPrefix(strings.TrimSuffix(strings.ToLower(host), "."), "www.")
+	if port != "" && port != "80" && port != "443" {
 		host += ":" + port
 	}
 	return host
