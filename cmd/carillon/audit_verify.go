@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 
 	"carillon/cmd/internal/config"
 	"carillon/command/treeheads"
 	"carillon/eventstore"
-	"carillon/eventstore/esdb"
 	"carillon/eventstore/seal"
 )
 
@@ -86,7 +84,7 @@ func (c *auditVerifyCommand) verifyLog(
 	show, endBar := bar(t, "verifying")
 	v := treeheads.Verification{
 		Store:     store,
-		All:       func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] { return allOf(ctx, store) },
+		All:       store.Events,
 		Trusted:   trusted,
 		Elsewhere: elsewhere,
 		Progress:  func(at eventstore.Position) { show(at.Commit, head.Commit) },
@@ -111,17 +109,6 @@ func (c *auditVerifyCommand) verifyLog(
 // unpinned means that nothing is proven, as no public key is known to be the server's.
 func unpinned(why string) error {
 	return &exitError{error: errors.New(why + ": name the public key of the heads by --key"), code: exitUnpinned}
-}
-
-// allOf yields the whole log.
-func allOf(ctx context.Context, store *esdb.Store) iter.Seq2[eventstore.Recorded, error] {
-	return func(yield func(eventstore.Recorded, error) bool) {
-		for entry, err := range store.All(ctx, eventstore.Start) {
-			if !yield(entry.Recorded, err) {
-				return
-			}
-		}
-	}
 }
 
 func reportSeal(w io.Writer, r *treeheads.Report) {

@@ -2,11 +2,9 @@ package treeheads_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -119,16 +117,8 @@ func burst(t testing.TB, store eventstore.Store, count int) (stream string) {
 func verifyWhole(t testing.TB, store *esdb.Store, elsewhere []seal.Head) *treeheads.Report {
 	t.Helper()
 	v := treeheads.Verification{
-		Store: store,
-		All: func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] {
-			return func(yield func(eventstore.Recorded, error) bool) {
-				for entry, err := range store.All(ctx, eventstore.Start) {
-					if !yield(entry.Recorded, err) {
-						return
-					}
-				}
-			}
-		},
+		Store:     store,
+		All:       store.Events,
 		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
 		Elsewhere: elsewhere,
 	}

@@ -95,6 +95,17 @@ func (s *Store) All(ctx context.Context, after eventstore.Position) iter.Seq2[En
 	return s.walk(ctx, after, streams.ReadReq_Options_Forwards)
 }
 
+// Events yields the whole log, as All does.
+func (s *Store) Events(ctx context.Context) iter.Seq2[eventstore.Recorded, error] {
+	return func(yield func(eventstore.Recorded, error) bool) {
+		for entry, err := range s.All(ctx, eventstore.Start) {
+			if !yield(entry.Recorded, err) {
+				return
+			}
+		}
+	}
+}
+
 // Backwards yields the log from before a position to its beginning, as All does; from its end for Start.
 func (s *Store) Backwards(ctx context.Context, before eventstore.Position) iter.Seq2[Entry, error] {
 	return s.walk(ctx, before, streams.ReadReq_Options_Backwards)

@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -108,18 +107,7 @@ func (p *process) verified() *treeheads.Report {
 	store, err := esdb.OpenUnix(filepath.Join(p.cfg.DataDir, "eventstore.sock"), slog.New(slog.DiscardHandler))
 	must.OK(p, err)
 	defer func() { _ = store.Close() }()
-	v := treeheads.Verification{
-		Store: store,
-		All: func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] {
-			return func(yield func(eventstore.Recorded, error) bool) {
-				for entry, err := range store.All(ctx, eventstore.Start) {
-					if !yield(entry.Recorded, err) {
-						return
-					}
-				}
-			}
-		},
-	}
+	v := treeheads.Verification{Store: store, All: store.Events}
 	report := must.Get(v.Run(p.Context()))(p)
 	return report
 }
