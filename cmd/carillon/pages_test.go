@@ -58,7 +58,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// A page names no variable that the program does not know, and configure.md has each one of the server's with its default.
+// A page names no unknown variable, and configure.md has each one of the server's with its default.
 func TestPagesAndSettingsAgree(t *testing.T) {
 	t.Parallel()
 	app := model(t)
