@@ -247,6 +247,27 @@ func TestClaimIsFair(t *testing.T) {
 	assert.True(t, all[gamma] == 0 && all[alpha]+all[beta] == 40-3-4+5-3-3, "claimed %v of the rest", all)
 }
 
+// Claims that take less than there is do not begin with the same destinations each time.
+func TestEveryDestinationHasItsTurn(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.publish(1)
+	for range 30 {
+		id := uuid.New()
+		h.destination(id)
+		h.schedule(1, noon, to(id))
+	}
+	h.Project()
+	turns := map[uuid.UUID]int{}
+	for range 30 {
+		for _, one := range h.claim(me, 5, 1, noon) {
+			turns[one.Destination]++
+			must.OK(t, deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{one.ID}))
+		}
+	}
+	assert.True(t, len(turns) >= 5, "turns were %v", turns) // fewer by chance: once in 10^19
+}
+
 func TestClaimWaitsForTheEvent(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
