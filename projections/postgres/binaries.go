@@ -209,7 +209,7 @@ func clusterVersion(data string) (int, error) {
 	}
 	major, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return 0, fmt.Errorf("read the version of the cluster in %s: %w", data, err)
+		return 0, fmt.Errorf("%s/PG_VERSION is damaged, it holds no version of Postgres: restore %[1]s from a backup", data)
 	}
 	return major, nil
 }

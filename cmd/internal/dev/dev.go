@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/command/credential"
 	"carillon/eventstore/durable"
 )
 
@@ -41,13 +42,18 @@ var Loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 // as a source, paused: nothing is collected from it.
 const ExampleSource = "https://example.org/events"
 
-// ReadKey returns the development API key of a data directory, or fs.ErrNotExist.
+// ReadKey returns the development API key of a data directory, or fs.ErrNotExist, also if its file holds none.
 func ReadKey(dataDir string) (string, error) {
-	key, err := os.ReadFile(filepath.Join(dataDir, dirName, keyFile)) //nolint:gosec // the operator's own directory
+	path := filepath.Join(dataDir, dirName, keyFile)
+	text, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
 	if err != nil {
 		return "", fmt.Errorf("development key: %w", err)
 	}
-	return strings.TrimSpace(string(key)), nil
+	key, ok := credential.Parse(credential.APIKey, strings.TrimSpace(string(text)))
+	if !ok {
+		return "", fmt.Errorf("development key: %s is damaged: %w", path, fs.ErrNotExist)
+	}
+	return key.Reveal(), nil
 }
 
 // OpenAuthority returns the authority of a development server's data directory, which must have one already.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/dev"
+	"carillon/command/credential"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
@@ -23,9 +24,10 @@ func TestKeyIsKeptAndPrivate(t *testing.T) {
 	if _, err := dev.ReadKey(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a key before there is one: %v", err)
 	}
-	must.OK(t, dev.KeepKey(dir, "ck_12345678_secret"))
+	kept := credential.New(credential.APIKey).Reveal()
+	must.OK(t, dev.KeepKey(dir, kept))
 	key, err := dev.ReadKey(dir)
-	must.True(t, err == nil && key == "ck_12345678_secret", "key = %q, %v", key, err)
+	must.True(t, err == nil && key == kept, "key = %q, %v", key, err)
 	must.OK(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
@@ -36,6 +38,9 @@ func TestKeyIsKeptAndPrivate(t *testing.T) {
 		}
 		return err
 	}))
+	must.OK(t, dev.KeepKey(dir, kept[1:]))
+	_, err = dev.ReadKey(dir)
+	assert.Is(t, err, fs.ErrNotExist, "a damaged key") // another one is made in the place of one that is damaged
 }
 
 func TestAuthorityTrustedOnLoopback(t *testing.T) {
