@@ -14,6 +14,7 @@ package delivery
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -235,7 +236,7 @@ func failure(name, words string) Failure {
 }
 
 // FailureNames lists all reasons as stored.
-func FailureNames() []string { return failureNames }
+func FailureNames() []string { return slices.Clone(failureNames) }
 
 // Words returns the reason for people; a reason of another version as it is stored.
 func (f Failure) Words() string { return cmp.Or(failureWords[f], string(f)) }

@@ -2,6 +2,7 @@ package organization
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -67,10 +68,10 @@ func bound(name Limit) Limit {
 }
 
 // Definitions lists all limits.
-func Definitions() []Definition { return definitions }
+func Definitions() []Definition { return slices.Clone(definitions) }
 
 // Bounds lists all bounds.
-func Bounds() []Limit { return bounds }
+func Bounds() []Limit { return slices.Clone(bounds) }
 
 // Limits are the ones set; others are as in Definitions.
 type Limits map[Limit]int
@@ -78,7 +79,7 @@ type Limits map[Limit]int
 // Defaults returns the default limits.
 func Defaults() Limits {
 	limits := Limits{}
-	for _, d := range Definitions() {
+	for _, d := range definitions {
 		limits[d.Limit] = d.Default
 	}
 	return limits
@@ -86,7 +87,7 @@ func Defaults() Limits {
 
 // Definition returns the declaration of a limit.
 func (l Limit) Definition() Definition {
-	for _, d := range Definitions() {
+	for _, d := range definitions {
 		if d.Limit == l {
 			return d
 		}
