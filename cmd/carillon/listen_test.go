@@ -18,6 +18,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command/credential"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
@@ -240,7 +241,8 @@ func TestListenExampleFindsServer(t *testing.T) {
 	assert.Equal(t, l.next(subject).Type, "news.item.added", "heard")
 	l.stop()
 	dir := t.TempDir()
-	must.OK(t, dev.KeepKey(dir, "ck_of_developers"))
+	developers := credential.New(credential.APIKey).Reveal()
+	must.OK(t, dev.KeepKey(dir, developers))
 	at := func(address, key string) string {
 		c := listenCommand{AdminAddr: "127.0.0.1:8081"}
 		c.HTTPAddr, c.APIKey, c.DataDir = address, config.Secret(key), dir
@@ -250,7 +252,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	assert.Equal(t, at(local, ""), "carillon trigger news.item.added --data-dir "+dir, "at the default address")
 	got := at("localhost:9090", "")
 	assert.True(t, strings.HasSuffix(got, " --admin-addr HOST:PORT"), "at another address: %s", got)
-	for address, key := range map[string]string{local: "ck_of_others", "https://carillon.example": "ck_of_developers"} {
+	for address, key := range map[string]string{local: "ck_of_others", "https://carillon.example": developers} {
 		assert.Equal(t, at(address, key), "", "at %s with %s", address, key)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/command/credential"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
@@ -66,11 +67,12 @@ func TestOpenFindsTheDevelopmentKey(t *testing.T) {
 	dir := t.TempDir()
 	_, err := apiclient.Open(&config.API{HTTPAddr: "127.0.0.1:8080", DataDir: dir})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "CARILLON_API_KEY"), "without a key: %v", err)
-	must.OK(t, dev.KeepKey(dir, "ck_2"))
+	key := credential.New(credential.APIKey).Reveal()
+	must.OK(t, dev.KeepKey(dir, key))
 	address, got := answering(t, http.StatusOK, `{"success":true}`)
 	client := must.Get(apiclient.Open(&config.API{HTTPAddr: address, DataDir: dir}))(t)
 	err = client.Call(t.Context(), http.MethodDelete, "/", nil, nil)
-	assert.True(t, err == nil && got.Header.Get("Authorization") == "Bearer ck_2", "%v, %v", got.Header, err)
+	assert.True(t, err == nil && got.Header.Get("Authorization") == "Bearer "+key, "%v, %v", got.Header, err)
 	for _, elsewhere := range []string{"https://carillon.example", "carillon.example:443", "192.0.2.1:8080"} {
 		_, err := apiclient.Open(&config.API{HTTPAddr: elsewhere, DataDir: dir})
 		assert.True(t, err != nil && strings.Contains(err.Error(), "no API key for https://"),
