@@ -31,7 +31,7 @@ test: export GOGC = 400
 # `make nightly` runs the packages that have files with it, whole: kills, moves, bursts, hostile pages, all of each property.
 NIGHTLY  = $(shell grep -rlE --include='*_test.go' '^//go:build nightly|testing\.Short\(\)' . | xargs -n 1 dirname | sort -u)
 # Packages wait as often as they compute, so twice as many as cores run at once. go vet is a part of lint, and debug
-# information of no use to a test that only runs. A test that hangs ends after LIMIT; a package may take long on a slow machine.
+# information of no use to a test that only runs. LIMIT ends a test that hangs; a package may take long on a slow machine.
 FIRST    = -short -timeout 10m -vet=off -ldflags=-s -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 WHOLE    = -tags nightly,pebblegozstd -timeout 30m
 # A test that runs for longer ends `make test`, with the goroutines of what runs then.

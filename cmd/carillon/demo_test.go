@@ -124,10 +124,11 @@ func TestConfigShow(t *testing.T) {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, complaint)
 	}
 	want := map[string]string{
-		"admin-token":      "[hidden] CARILLON_ADMIN_TOKEN",
-		"http-addr":        "127.0.0.1:9090 CARILLON_HTTP_ADDR",
-		"roles":            "api,deliver flag",
-		"delivery-timeout": "30s default",
+		"admin-token":             "[hidden] CARILLON_ADMIN_TOKEN",
+		"http-addr":               "127.0.0.1:9090 CARILLON_HTTP_ADDR",
+		"roles":                   "api,deliver flag",
+		"delivery-timeout":        "30s default",
+		"delivery-retry-schedule": "5s,5m0s,30m0s,2h0m0s,5h0m0s,10h0m0s,14h0m0s,20h0m0s,24h0m0s default",
 	}
 	for _, s := range settings {
 		if got, asked := want[s.Flag]; asked && s.Value+" "+s.From != got {

@@ -84,6 +84,10 @@ func TestClusterOfAMissingVersion(t *testing.T) {
 	if _, err := Start(t.Context(), Config{Dir: dir, BinDir: dir}); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("err = %v", err)
 	}
+	version := filepath.Join(dir, "pgdata", "PG_VERSION")
+	must.OK(t, os.WriteFile(version, []byte("\x00\x00"), 0o600))
+	_, err = Start(t.Context(), Config{Dir: dir})
+	must.True(t, err != nil && strings.HasPrefix(err.Error(), version+" is damaged"), "of zeros: %v", err)
 }
 
 func TestClusterOfMissingVersion_putAside(t *testing.T) {

@@ -117,7 +117,7 @@ func (m *readModels) statuses(ctx context.Context) ([]projections.Status, error)
 	return statuses(ctx, m.stores.pool)
 }
 
-// statuses are those of all consumers, also of those that no process has run yet.
+// statuses returns the status of each consumer, an empty one if no process has run it yet.
 func statuses(ctx context.Context, pool *pgxpool.Pool) ([]projections.Status, error) {
 	all, err := projections.Statuses(ctx, pool)
 	for _, c := range consumers() {

@@ -91,7 +91,7 @@ func serversOn(s *stores, log *slog.Logger) *servers {
 	return &servers{part: s.part, stores: s, readModels: models}
 }
 
-// A role that no process has ever had is missed as one that nobody has any more.
+// Readiness reports a consumer that no process has run yet, as it does one that no process runs any more.
 func TestConsumerThatNeverRanIsMissed(t *testing.T) {
 	t.Parallel()
 	a, _, get := on(t)

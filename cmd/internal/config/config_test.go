@@ -110,6 +110,8 @@ func TestErrorsNameTheSetting(t *testing.T) {
 }
 
 func TestVariablesAreRead(t *testing.T) {
+	byDefault := must.Get(parse(t))(t)
+	assert.Equal(t, byDefault.Unreachable(), "", "a warning of the default")
 	t.Setenv("CARILLON_HTTP_ADDR", "0.0.0.0:9000")
 	t.Setenv("CARILLON_DELIVERY_RETRY_SCHEDULE", "1s,2s,3s")
 	t.Setenv("CARILLON_DELIVERY_ALLOW_CIDRS", "127.0.0.0/8, ::1")

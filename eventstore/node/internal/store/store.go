@@ -130,7 +130,7 @@ func (s *Store) openDatabase() (err error) {
 	return nil
 }
 
-// unreadable says what to do about a database that can't be opened, if its tables are damaged.
+// unreadable returns the error of a database that does not open: ErrCorrupt with the remedy if a table is damaged.
 func (s *Store) unreadable(err error) error {
 	if pebble.IsCorruptionError(err) || errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w. %s", ErrCorrupt, err, keepAdvice)
