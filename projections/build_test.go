@@ -105,6 +105,41 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 		"status = %+v", s)
 }
 
+// A swap and those who go by the checkpoint exclude each other: other sessions of Postgres find the old rows for a
+// moment after the swap's checkpoint can be seen.
+func TestSwap_excludesReaders(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally)
+	at := w.happens()
+	w.await(progress, at, tally.Name)
+	r := w.runner(w.store, projections.NewProgress(w.pool))
+	must.True(t, w.reached(r), "it isn't settled")
+	hold := func(lock string) (release func()) {
+		tx := must.Get(w.pool.Begin(w.ctx))(t)
+		must.Get(tx.Exec(w.ctx, "SELECT "+lock+"($1)", projections.SwapKey(tally.Name)))(t)
+		release = func() { _ = tx.Rollback(w.ctx) }
+		t.Cleanup(release)
+		return release
+	}
+	release := hold("pg_advisory_xact_lock") // a swap
+	assert.True(t, !w.reached(r), "it is settled before other sessions hear of the swap")
+	short, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
+	defer cancel()
+	assert.True(t, r.Progress.Stored(short, tally.Name).Before(at), "a waiter goes on before that")
+	release()
+	release = hold("pg_advisory_xact_lock_shared") // a reader
+	swapped := make(chan error, 1)
+	go func() { swapped <- r.Rebuild(w.ctx, tally, nil) }()
+	select {
+	case err := <-swapped:
+		t.Fatal("swapped beside a reader:", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	release()
+	must.OK(t, <-swapped)
+	must.OK(t, r.Wait(tally).For(w.ctx, patience))
+}
+
 // No old read model serves: the new rows can be read, and the status reports that they are incomplete.
 func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	w := newWorld(t)

@@ -221,6 +221,6 @@ func (p *Progress) waitersOf(name string) *waiters {
 // Stored returns the checkpoint of a consumer: all is recorded that follows from the events up to it. It is Start if
 // there is none, or it can't be read: waiting is bounded by the caller.
 func (p *Progress) Stored(ctx context.Context, name string) eventstore.Position {
-	c, _, _ := loadCheckpoint(ctx, p.pool, name)
+	c, _, _ := settledCheckpoint(ctx, p.pool, name)
 	return c.position
 }

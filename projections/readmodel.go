@@ -92,6 +92,16 @@ func loadCheckpoint(ctx context.Context, from querier, name string) (c checkpoin
 	return readCheckpoint(ctx, from, name, "")
 }
 
+// settledCheckpoint is loadCheckpoint for callers that go by it and then read the rows on another connection. Postgres
+// shows what is committed a moment before its other sessions hear that a schema has another name, in which they would
+// find the old rows. The lock of the swap is held until they hear it.
+func settledCheckpoint(ctx context.Context, from querier, name string) (c checkpoint, there bool, err error) {
+	return readCheckpoint(ctx, from, name, fmt.Sprintf(" AND pg_advisory_xact_lock_shared(%d) IS NOT NULL", swapKey(name)))
+}
+
+// swapKey is the lock of a transaction that puts a read model in the place of another one.
+func swapKey(name string) int64 { return lockKey("swap of " + name) }
+
 // lockCheckpoint is loadCheckpoint; no one else changes the checkpoint until the transaction ends.
 func lockCheckpoint(ctx context.Context, tx pgx.Tx, name string) (c checkpoint, there bool, err error) {
 	return readCheckpoint(ctx, tx, name, " FOR UPDATE")

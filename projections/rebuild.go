@@ -304,6 +304,9 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("carry over: %w", err)
 		}
 	}
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", swapKey(name)); err != nil {
+		return fmt.Errorf("lock the swap: %w", err)
+	}
 	// Renamed and dropped later: current readers of the old tables read on. If readers had to wait for the new ones here,
 	// their snapshots would be older than this transaction's rows.
 	if err := analytics.Around(ctx, tx, name, func() error {

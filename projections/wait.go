@@ -102,7 +102,7 @@ func (w *Wait) newest(ctx context.Context, after eventstore.Position) (eventstor
 
 // stored is how far the rows of a read model go that Postgres has, and whether they are of the present event store.
 func (r *Runner) stored(ctx context.Context, m ReadModel) (at eventstore.Position, holds bool, err error) {
-	c, there, err := loadCheckpoint(ctx, r.Pool, m.Name)
+	c, there, err := settledCheckpoint(ctx, r.Pool, m.Name)
 	if err != nil || !there || c.outdated != "" || !m.made(c.fingerprint) {
 		return at, false, err
 	}

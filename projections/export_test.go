@@ -1,0 +1,4 @@
+package projections
+
+// SwapKey is the lock of a swap.
+var SwapKey = swapKey
