@@ -20,41 +20,20 @@ import (
 	"carillon/projections"
 )
 
-// witness is a process manager that remembers which events it was given, over all its lives.
-type witness struct {
-	mu   *sync.Mutex
-	seen *[]uuid.UUID
-}
-
-func (witness) Traits() eventstore.Traits         { return (&remembering{name: "witness"}).Traits() }
-func (witness) Restore(eventstore.SavedRow) error { return nil }
-func (witness) Begin(eventstore.Position)         {}
-func (witness) Changed() ([]eventstore.SavedRow, error) {
-	return []eventstore.SavedRow{{Kind: "life", ID: "1", Data: []byte(`{}`)}}, nil
-}
-
-func (w witness) React(_ context.Context, batch []eventstore.Recorded) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range batch {
-		*w.seen = append(*w.seen, batch[i].ID)
-	}
-	return nil
-}
-
 // lives runs a read model and a process manager on a store until both have taken in its last event, and returns what
 // the process manager was given meanwhile.
-func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
+func (w *world) lives(store *esdb.Store, last uuid.UUID) (seen []uuid.UUID) {
 	w.Helper()
-	var mu sync.Mutex
-	var seen []uuid.UUID
+	given := make(chan eventstore.Recorded, 1000)
 	runner := w.runner(store, projections.NewProgress(w.pool))
 	runner.Identity = store.Identity
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = runner.Project(ctx, tally) })
 	running.Go(func() {
-		_ = runner.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return witness{&mu, &seen} })
+		_ = runner.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
+			return newRemembering(named("witness"), given)
+		})
 	})
 	identity := must.Get(store.Identity(w.ctx))(w)
 	for here := 0; here < 2 && w.ctx.Err() == nil; { // the process manager saves its checkpoint when it is quiet
@@ -65,6 +44,10 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	cancel()
 	running.Wait()
 	must.True(w, w.ctx.Err() == nil, "not taken in")
+	close(given)
+	for event := range given {
+		seen = append(seen, event.ID)
+	}
 	return seen
 }
 

@@ -29,6 +29,7 @@ func TestCollectBoundsBytes(t *testing.T) {
 		batch, ok := s.collect(t.Context(), steps)
 		assert.True(t, ok && len(batch.Events) == want, "%d events in a batch, want %d", len(batch.Events), want)
 	}
+	assert.True(t, s.room.TryAcquire(waiting*large), "events of batches still take room")
 }
 
 // A connection that Postgres refuses is asked for again soon; anything else is tried less and less often.

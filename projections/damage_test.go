@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -102,13 +101,7 @@ func TestDamagedReadModelComesBack(t *testing.T) {
 					w.exec(damage.sql)
 					w.project(carrying)
 				}
-				for w.marked() < 0 || w.count(stream) != want {
-					select {
-					case <-w.ctx.Done():
-						t.Fatal("it stays away")
-					case <-time.After(10 * time.Millisecond):
-					}
-				}
+				w.within("it stays away", func() bool { return w.marked() >= 0 && w.count(stream) == want })
 			})
 		}
 	}
@@ -117,7 +110,7 @@ func TestDamagedReadModelComesBack(t *testing.T) {
 // A process manager whose state was dropped begins from nothing.
 func TestProcessManagerWithoutItsTable(t *testing.T) {
 	w := newWorld(t)
-	seen := make(chan eventstore.Position, 1000)
+	seen := make(chan eventstore.Recorded, 1000)
 	progress, stop := w.remembers(seen)
 	at := w.happens()
 	w.await(progress, at, rememberingName)
@@ -129,7 +122,7 @@ func TestProcessManagerWithoutItsTable(t *testing.T) {
 	w.remembers(seen)
 	select {
 	case again := <-seen:
-		assert.Equal(t, again, at, "it saw … first")
+		assert.Equal(t, again.Position, at, "it saw … first")
 	case <-w.ctx.Done():
 		t.Fatal("it stays away")
 	}

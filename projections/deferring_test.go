@@ -48,7 +48,7 @@ func newLater() *later {
 }
 
 func (l *later) Traits() eventstore.Traits {
-	traits := (&remembering{name: laterName}).Traits()
+	traits := named(laterName)
 	traits.Deferred = l
 	return traits
 }
@@ -291,45 +291,45 @@ func (r *watchedReader) Subscribe(
 	}
 }
 
-// patient runs a read model that lingers for longer than the test may take, and counts its batches.
-func (w *world) patient() (progress *projections.Progress, batches func() int) {
+// lingers runs a consumer that lingers for longer than the test may take, and waits until it has caught up.
+func (w *world) lingers(consume func(context.Context, *projections.Runner) error) *projections.Progress {
 	w.Helper()
-	sizes, caught := make(chan int, 1000), make(chan struct{})
-	model := tally
-	model.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-		sizes <- len(batch)
-		return count(ctx, tx, batch)
-	}
-	progress, _ = w.run(func(ctx context.Context, r *projections.Runner) error {
+	caught := make(chan struct{})
+	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
 		r.Linger = years
 		r.Store = &watched{Store: tail.New(r.Store, r.Log), caughtUp: sync.OnceFunc(func() { close(caught) })}
 		listening := make(chan struct{})
 		go func() { defer close(listening); r.Progress.Listen(ctx, r.Locks) }()
 		defer func() { <-listening }()
-		return r.Project(ctx, model)
+		return consume(ctx, r)
 	})
 	select {
 	case <-caught:
 	case <-time.After(patience):
-		w.Fatal("the read model does not catch up")
+		w.Fatal("it does not catch up, or does not linger")
 	}
-	return progress, func() int { return len(sizes) }
+	return progress
 }
 
 // No caller waits, so one transaction is enough for many events. A waiting reader ends the linger, in the same process
 // or in another one.
 func TestLinger_readerEndsIt(t *testing.T) {
 	w := newWorld(t)
-	here, batches := w.patient()
+	sizes, model := make(chan int, 1000), tally
+	model.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+		sizes <- len(batch)
+		return count(ctx, tx, batch)
+	}
+	here := w.lingers(func(ctx context.Context, r *projections.Runner) error { return r.Project(ctx, model) })
 	stream := eventstore.StreamName("thing", uuid.New())
 	first := w.append(stream, eventstore.NoStream, "thing.happened.v1")
 	w.await(here, first, tally.Name)
-	before := batches()
+	before := len(sizes)
 	var last eventstore.Position
 	for i := range 20 {
 		last = w.append(stream, eventstore.Revision(i), "thing.happened.v1")
 	}
-	assert.Equal(t, batches()-before, 0, "batches while no reader waited")
+	assert.Equal(t, len(sizes)-before, 0, "batches while no reader waited")
 	w.await(here, last, tally.Name)
 
 	elsewhere := projections.NewProgress(w.pool)
@@ -366,40 +366,14 @@ func (w *world) listened(progress *projections.Progress) {
 
 const patientName = "patient"
 
-// patientManager is a process manager that need not act at once.
-type patientManager struct {
-	eventstore.ProcessState
-
-	seen chan<- eventstore.Position
-}
-
-func (patientManager) Traits() eventstore.Traits {
-	traits := (&remembering{name: patientName}).Traits()
-	traits.Lingers = true
-	return traits
-}
-
-func (p patientManager) React(_ context.Context, batch []eventstore.Recorded) error {
-	for _, event := range batch {
-		p.seen <- event.Position
-	}
-	return nil
-}
-
 // A process manager that lingers gets events in batches, and at once if it is asked to hurry.
 func TestLinger_processManager(t *testing.T) {
 	w := newWorld(t)
-	seen, caught := make(chan eventstore.Position, 1000), make(chan struct{})
-	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
-		r.Linger = years
-		r.Store = &watched{Store: tail.New(r.Store, r.Log), caughtUp: sync.OnceFunc(func() { close(caught) })}
-		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return &patientManager{seen: seen} })
+	seen, traits := make(chan eventstore.Recorded, 1000), named(patientName)
+	traits.Lingers = true
+	progress := w.lingers(func(ctx context.Context, r *projections.Runner) error {
+		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return newRemembering(traits, seen) })
 	})
-	select {
-	case <-caught:
-	case <-time.After(patience):
-		t.Fatal("it does not catch up, or does not linger")
-	}
 	stream := eventstore.StreamName("thing", uuid.New())
 	var last eventstore.Position
 	for round := range 2 { // it is in no hurry again after the first

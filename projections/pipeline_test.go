@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,76 +140,37 @@ func TestCheckVersion(t *testing.T) {
 type remembering struct {
 	eventstore.ProcessState
 
-	rows *eventstore.SavedTable[rowName, string]
-	name string
-	seen chan eventstore.Position
+	rows   *eventstore.SavedTable[rowName, string]
+	traits eventstore.Traits
+	seen   chan<- eventstore.Recorded
 }
 
 type rowName string
 
 func (n rowName) String() string { return string(n) }
 
-func newRemembering(name string, seen chan eventstore.Position) *remembering {
-	r := &remembering{name: name, seen: seen}
+func newRemembering(traits eventstore.Traits, seen chan<- eventstore.Recorded) *remembering {
+	r := &remembering{traits: traits, seen: seen}
 	r.rows = eventstore.NewSavedTable[rowName, string](&r.ProcessState, "thing", func(s string) (rowName, error) {
 		return rowName(s), nil
 	})
 	return r
 }
 
-func (r *remembering) Traits() eventstore.Traits {
-	return eventstore.Traits{Name: r.name, Version: 1, Filter: eventstore.Categories("thing")}
+// named returns the traits of a process manager that sees all things.
+func named(name string) eventstore.Traits {
+	return eventstore.Traits{Name: name, Version: 1, Filter: eventstore.Categories("thing")}
 }
+
+func (r *remembering) Traits() eventstore.Traits { return r.traits }
 
 func (r *remembering) React(_ context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		value := batch[i].Type
 		r.rows.Set(rowName(batch[i].Stream), &value)
-		r.seen <- batch[i].Position
+		r.seen <- batch[i]
 	}
 	return nil
-}
-
-// heavy is a store of events that are large, each as large as an append may be.
-type heavy struct {
-	eventstore.Store
-
-	events int
-}
-
-const weight = 1 << 20
-
-func (h heavy) Subscribe(
-	ctx context.Context, _ eventstore.Position, _ eventstore.Filter,
-) iter.Seq2[eventstore.Message, error] {
-	return func(yield func(eventstore.Message, error) bool) {
-		for i := range h.events {
-			at := eventstore.Position{Commit: uint64(i + 1), Prepare: uint64(i + 1)}
-			event := &eventstore.Recorded{Stream: "publication-1", Position: at, Data: make([]byte, weight)}
-			if !yield(eventstore.Message{Event: event, Position: at}, nil) {
-				return
-			}
-		}
-		<-ctx.Done()
-	}
-}
-
-// Large events come in small batches: five hundred of them would be half a gigabyte, in each consumer.
-func TestLargeEventsComeInSmallBatches(t *testing.T) {
-	t.Parallel()
-	const events = 50
-	subscriber := &projections.Subscriber{Store: heavy{events: events}, Log: slog.New(slog.DiscardHandler)}
-	messages := must.Get(subscriber.Subscribe(t.Context(), "heavy"))(t)
-	came := 0
-	for came < events {
-		m := <-messages
-		batch := must.Get(projections.BatchOf(m))(t)
-		n := len(batch.Events)
-		assert.True(t, n <= 5, "a batch of %d events of %d bytes", n, weight)
-		came += len(batch.Events)
-		m.Ack()
-	}
-	must.OK(t, subscriber.Close())
 }
 
 // planted panics at one place, the first time.
@@ -233,7 +193,7 @@ type shaky struct {
 
 const shakyName = "shaky"
 
-func (*shaky) Traits() eventstore.Traits { return (&remembering{name: shakyName}).Traits() }
+func (*shaky) Traits() eventstore.Traits { return named(shakyName) }
 
 func (s *shaky) React(context.Context, []eventstore.Recorded) error {
 	s.at("reaction")

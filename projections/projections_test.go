@@ -127,10 +127,10 @@ func (w *world) begun(p projections.ReadModel) (progress *projections.Progress, 
 }
 
 // remembers runs a process manager that says what it sees.
-func (w *world) remembers(seen chan eventstore.Position) (*projections.Progress, func() error) {
+func (w *world) remembers(seen chan<- eventstore.Recorded) (*projections.Progress, func() error) {
 	return w.run(func(ctx context.Context, r *projections.Runner) error {
 		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
-			return newRemembering(rememberingName, seen)
+			return newRemembering(named(rememberingName), seen)
 		})
 	})
 }
@@ -357,7 +357,7 @@ func (w *world) waitingForCheckpoints() (waits bool) {
 // Postgres does not answer, as when it is frozen: events are reacted to meanwhile, and saved afterwards.
 func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	w := newWorld(t)
-	seen := make(chan eventstore.Position, 1000)
+	seen := make(chan eventstore.Recorded, 1000)
 	progress, stop := w.remembers(seen)
 	first := w.happens()
 	w.await(progress, first, rememberingName)

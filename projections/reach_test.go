@@ -115,7 +115,7 @@ func (w *world) half(name string) *half {
 		func(ctx context.Context) error { return h.runner.Project(ctx, tally) },
 		func(ctx context.Context) error {
 			return h.runner.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
-				return newRemembering(rememberingName, make(chan eventstore.Position, 1000))
+				return newRemembering(named(rememberingName), make(chan eventstore.Recorded, 1000))
 			})
 		},
 	} {
@@ -155,13 +155,7 @@ func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
 	first.sever()
 	seen("after the first was cut off")
 	second.sever()
-	for running() > 0 {
-		select {
-		case <-w.ctx.Done():
-			t.Fatal("two that are cut off hold locks")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	w.within("two that are cut off hold locks", func() bool { return running() == 0 })
 	first.mend()
 	seen("after the first is back")
 	second.mend()
