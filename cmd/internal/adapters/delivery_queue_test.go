@@ -14,7 +14,6 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/cmd/internal/adapters"
-	"carillon/cmd/internal/suite"
 	"carillon/command/delivery/schedule"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
@@ -23,7 +22,6 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
-	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
 
@@ -36,27 +34,13 @@ type queueFixture struct {
 	organization, destination uuid.UUID
 }
 
-var sendings = suite.Fixture(func(tb testing.TB) *stock[*parts] {
-	return &stock[*parts]{tb: tb, start: func(tb testing.TB) *parts {
-		tb.Helper()
-		return startParts(tb, destinations.ReadModel, publications.ReadModel)
-	}}
-})
-
-// newQueueFixture lends the parts to a test, which runs in parallel.
+// newQueueFixture makes the parts for a test, which runs in parallel.
 func newQueueFixture(t *testing.T) *queueFixture {
 	t.Helper()
 	t.Parallel()
-	p, used := sendings(t).take(t)
-	if used {
-		p.forget(t)
-	}
-	own := *p
-	own.runner = projecttest.Runner(t, p.pool, p.store)
-	own.runner.Log, own.runner.Progress = slog.New(slog.NewTextHandler(t.Output(), nil)), p.runner.Progress
 	s := &queueFixture{
 		T:            t,
-		parts:        &own,
+		parts:        startParts(t, destinations.ReadModel, publications.ReadModel),
 		organization: uuid.New(),
 		destination:  uuid.New(),
 	}

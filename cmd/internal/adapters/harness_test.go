@@ -3,11 +3,9 @@ package adapters_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,95 +37,22 @@ const patience = 2 * time.Minute // on a busy machine
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// stock keeps what tests have one after the other, and starts another one if none is idle.
-type stock[T any] struct {
-	tb    testing.TB
-	start func(testing.TB) T
-
-	mu   sync.Mutex
-	idle []T
-}
-
-// take lends one until the test ends. used reports whether another test had it before.
-func (s *stock[T]) take(t testing.TB) (one T, used bool) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.idle) - 1; n >= 0 {
-		one, used, s.idle = s.idle[n], true, s.idle[:n]
-	} else {
-		one = s.start(s.tb)
-	}
-	t.Cleanup(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.idle = append(s.idle, one)
-	})
-	return one, used
-}
-
 // parts are an event store and a database, and some read models that run.
 type parts struct {
 	pool   *pgxpool.Pool
 	store  *esdb.Store
 	runner *projections.Runner
-	models []projections.ReadModel
 }
 
 func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
 	tb.Helper()
-	p := &parts{pool: apitest.Prepared.Pool(tb), store: nodetest.Start(tb), models: models}
+	p := &parts{pool: apitest.Prepared.Pool(tb), store: nodetest.Start(tb)}
 	p.runner = projecttest.Runner(tb, p.pool, p.store)
 	p.runner.Linger = 5 * time.Millisecond // tests wait for each step
 	for _, m := range models {
 		run(tb, func(ctx context.Context) error { return p.runner.Project(ctx, m) })
 	}
 	return p
-}
-
-// others ends the sessions of the previous test, and waits until they are gone: their last statements may still be
-// running. The idle ones of the pool stay, as new ones cost more than a test's queries.
-const others = `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
-	WHERE datname = current_database() AND pid <> ALL ($1) AND application_name NOT LIKE 'carillon locks on %'`
-
-// forget empties all tables, but for those that begin full, and has other consumers than some go on from a position.
-const forget = `DO $$
-	DECLARE emptied regclass;
-	BEGIN
-		PERFORM set_config('session_replication_role', 'replica', true); -- whatever refers to what
-		FOR emptied IN SELECT format('%%I.%%I', schemaname, tablename)::regclass FROM pg_tables
-			WHERE schemaname NOT IN ('pg_catalog', 'information_schema', 'carillon') OR schemaname = 'carillon'
-				AND tablename IN ('source_walks', 'source_pages', 'source_views', 'source_tellings', 'hosts', 'robots', 'resting')
-		LOOP
-			CONTINUE WHEN pg_relation_size(emptied) = 0;
-			EXECUTE 'DELETE FROM ' || emptied;
-		END LOOP;
-		UPDATE carillon.checkpoints SET commit = %d, prepare = %d WHERE name <> ALL ('{%s}');
-	END $$`
-
-// forget makes the database as if nothing had been recorded, once the read models have seen what was.
-func (p *parts) forget(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var running []string
-	for _, m := range p.models {
-		running = append(running, m.Name)
-		must.OK(t, p.runner.Newest(ctx, m))
-	}
-	head := must.Get(p.store.Head(ctx))(t)
-	conn, err := p.pool.Acquire(ctx)
-	must.OK(t, err)
-	defer conn.Release()
-	stay := []uint32{conn.Conn().PgConn().PID()}
-	for _, idle := range p.pool.AcquireAllIdle(ctx) {
-		stay = append(stay, idle.Conn().PgConn().PID())
-		defer idle.Release()
-	}
-	if _, err = conn.Exec(ctx, others, stay); err == nil {
-		_, err = conn.Exec(ctx, fmt.Sprintf(forget, head.Commit, head.Prepare, strings.Join(running, ",")))
-	}
-	must.OK(t, err)
 }
 
 // world is everything between a source and the items of a feed, for real.
