@@ -140,6 +140,55 @@ func TestSwap_excludesReaders(t *testing.T) {
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
 }
 
+// stalling is a store whose second subscription hangs.
+type stalling struct {
+	eventstore.Store
+
+	asked atomic.Int32
+}
+
+func (s *stalling) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	if s.asked.Add(1) != 2 {
+		return s.Store.Subscribe(ctx, after, filter)
+	}
+	return func(yield func(eventstore.Message, error) bool) {
+		<-ctx.Done()
+		yield(eventstore.Message{}, ctx.Err())
+	}
+}
+
+// The store hangs while a rebuild or a verification holds the checkpoint: it lets it go and tries again.
+func TestRebuild_triesAgain(t *testing.T) {
+	type report = func(at, head eventstore.Position)
+	for name, do := range map[string]func(context.Context, *projections.Runner, report) (projections.Verification, error){
+		"rebuild": func(ctx context.Context, r *projections.Runner, report report) (v projections.Verification, err error) {
+			return v, r.Rebuild(ctx, tally, report)
+		},
+		"verification": func(ctx context.Context, r *projections.Runner, report report) (projections.Verification, error) {
+			return r.Verify(ctx, tally, 100, report)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			progress, stream, _ := w.begun(tally)
+			store := &stalling{Store: w.store}
+			happened := false
+			v, err := do(w.ctx, w.runner(store, progress), func(at, _ eventstore.Position) {
+				if at != eventstore.Start && !happened {
+					happened = true
+					w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)
+				}
+			})
+			must.OK(t, err)
+			assert.True(t, v.Differing == 0 && store.asked.Load() > 2, "%+v, asked %d times", v, store.asked.Load())
+			w.await(progress, w.append(stream, 1, "thing.happened.v1"), tally.Name)
+			assert.Equal(t, w.count(stream), 3, "it counts")
+		})
+	}
+}
+
 // No old read model serves: the new rows can be read, and the status reports that they are incomplete.
 func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	w := newWorld(t)

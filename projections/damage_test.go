@@ -162,7 +162,7 @@ func TestVerifyWhileEventsAreAppended(t *testing.T) {
 		}
 	})
 	runner := w.verifier()
-	for range 10 {
+	for range 5 {
 		v := w.verify(runner, 100)
 		assert.True(t, v.Rows == 20 && v.Differing == 0 && v.Differences == nil, "verification: %+v", v)
 	}

@@ -19,7 +19,7 @@ import (
 // ErrRebuilding: this read model is being rebuilt or verified already, here or on another node.
 var ErrRebuilding = errors.New("read model is being rebuilt or verified already")
 
-// holdAtMost is for how long the runner of the read model that serves is kept waiting by the one that replaces it.
+// holdAtMost is for how long a transaction that others wait for catches up.
 const holdAtMost = 5 * time.Second // shorter than Postgres bears with a quiet transaction
 
 // mayRetry reports whether a swap failed by what passes.
@@ -79,10 +79,7 @@ func (r *Runner) rebuild(
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	b.report = func(eventstore.Position) {} // the checkpoint's row is held from here on
-	for err = b.takeOver(ctx); mayRetry(err) && ctx.Err() == nil; err = b.takeOver(ctx) {
-		r.Log.Info("read model not swapped, trying again", "consumer", m.Name, "error", err)
-	}
-	if err != nil {
+	if err := b.inTime(ctx, b.takeOver); err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	if err := b.dropOld(ctx); err != nil {
@@ -96,6 +93,20 @@ func (r *Runner) rebuild(
 		return fmt.Errorf("rebuild %s: %w", m.Name, &LeftOutError{b.leftOut})
 	}
 	return nil
+}
+
+// inTime does what holds others up, until it is done in time. Between two tries the shadow catches up without.
+func (b *rebuild) inTime(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if !mayRetry(err) || ctx.Err() != nil {
+			return err
+		}
+		b.log.Info("not done in time, trying again", "error", err)
+		if err := b.fill(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // lockRebuild takes the lock of a read model's rebuilds. The returned context ends when it is lost.
@@ -283,15 +294,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
 	was, last, events := b.position, b.anchor, b.events
-	holding, release := context.WithTimeout(ctx, holdAtMost)
-	err = b.reach(holding, held, func(next stretch) error { return next.project(ctx, tx) })
-	waited := holding.Err()
-	release()
-	if err != nil { // its changes are rolled back
-		b.position, b.anchor, b.events = was, last, events
-		if waited != nil && ctx.Err() == nil {
-			return errHeldTooLong
-		}
+	if err := b.reach(ctx, tx, held); err != nil {
 		return err
 	}
 	at := b.position
@@ -346,19 +349,29 @@ func (b *rebuild) carry(ctx context.Context, tx pgx.Tx, live string) error {
 // lagPoll is between two looks at a node of the store that does not have yet what the runner has read from another.
 const lagPoll = 50 * time.Millisecond
 
-// reach catches up until the shadow has every event that the read model that serves has.
-func (b *rebuild) reach(ctx context.Context, held checkpoint, apply func(stretch) error) error {
+// reach applies, in a transaction that others wait for, what the read model that serves has in addition. The caller
+// rolls back if it fails.
+func (b *rebuild) reach(ctx context.Context, tx pgx.Tx, held checkpoint) error {
+	was, last, events := b.position, b.anchor, b.events
+	holding, release := context.WithTimeout(ctx, holdAtMost)
+	defer release()
 	for {
-		if err := b.catchUp(ctx, apply); err != nil {
-			return err
-		}
-		if !b.position.Before(held.position) || b.anchor == held.anchor || held.anchor.stream == "" {
+		err := b.catchUp(holding, func(next stretch) error { return next.project(ctx, tx) })
+		if err == nil && (!b.position.Before(held.position) || b.anchor == held.anchor || held.anchor.stream == "") {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lagPoll):
+		if err == nil {
+			select {
+			case <-holding.Done():
+				err = holding.Err()
+			case <-time.After(lagPoll):
+				continue
+			}
 		}
+		b.position, b.anchor, b.events = was, last, events
+		if holding.Err() != nil && ctx.Err() == nil {
+			return errHeldTooLong
+		}
+		return err
 	}
 }

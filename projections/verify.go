@@ -95,13 +95,16 @@ func (r *Runner) verify(
 	if err := b.analyze(ctx); err != nil {
 		return Verification{}, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, maxBehind)
-	defer cancel()
-	if !r.Progress.Await(waiting, b.position, m.Name) {
-		return Verification{}, errors.Join(ctx.Err(), errBehind)
-	}
 	v := Verification{Sample: sample}
-	if err = b.compare(ctx, &v); err == nil {
+	err = b.inTime(ctx, func(ctx context.Context) error {
+		waiting, cancel := context.WithTimeout(ctx, maxBehind)
+		defer cancel()
+		if !r.Progress.Await(waiting, b.position, m.Name) {
+			return errors.Join(ctx.Err(), errBehind)
+		}
+		return b.compare(ctx, &v)
+	})
+	if err == nil {
 		err = v.save(ctx, r, m.Name)
 	}
 	return v, err
@@ -150,10 +153,9 @@ func (b *rebuild) align(ctx context.Context, tx pgx.Tx) error {
 	case held.position.Before(b.position):
 		return errBehind
 	}
-	ctx, cancel := context.WithTimeout(ctx, holdAtMost)
-	defer cancel()
 	b.to = held.position
-	return b.reach(ctx, held, func(next stretch) error { return next.project(ctx, tx) })
+	defer func() { b.to = eventstore.Start }()
+	return b.reach(ctx, tx, held)
 }
 
 // save stores the result. That of a sample does not replace differences that it has not found.
