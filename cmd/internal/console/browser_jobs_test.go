@@ -56,7 +56,7 @@ func TestJobsInBrowser(t *testing.T) {
 	s.later.Store(int64(25 * time.Hour)) // there is a yesterday
 	s.lives(t)
 	s.names["taker"] = receiver(t, 204, "")
-	s.source(t, s.names["programme"])
+	s.Source(t, s.names["programme"], "Europe/Rome")
 	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
 	b.sized(t, 1280)
 	for _, j := range jobs {
@@ -163,8 +163,9 @@ func TestOperatorsPagesInBrowser(t *testing.T) {
 	s.collects(t)
 	s.admin = s.operatorsConsole(t, adminToken)
 	s.lives(t)
-	paused := s.source(t, "https://example.net/calendar")
-	s.names["source"], s.names["paused"] = s.source(t, "https://example.org/programme").String(), paused.String()
+	paused := s.Source(t, "https://example.net/calendar", "Europe/Rome")
+	source := s.Source(t, "https://example.org/programme", "Europe/Rome")
+	s.names["source"], s.names["paused"] = source.String(), paused.String()
 	behind, none := 75.0, 0.0
 	consumers := []adminapi.Projection{
 		consumer("deliveries", 2211, &behind), consumer("feeds", 3, &none), consumer("items", 30_412, &none),

@@ -25,22 +25,6 @@ func (w *world) by(organization uuid.UUID) command.Caller {
 	return command.Caller{Organization: organization, Actor: "key:test", RequestID: uuid.New()}
 }
 
-// announce publishes to a feed, or for one organization only, and waits for the deliveries.
-func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
-	t.Helper()
-	if event.Type == "" {
-		event.Type = "news.item.added"
-	}
-	event.ID, event.Source, event.Data = uuid.New(), "/feeds/x", []byte(`{"id":"n","title":"Concert in the park"}`)
-	if event.Time.IsZero() {
-		event.Time = time.Now()
-	}
-	made := must.Get(w.Commands.Publish(t.Context(), apitest.Operator, event))(t)
-	w.Await(t, made.Position, publications.ReadModel.Name, dispatching.Name)
-	w.Newest(t, deliveries.ReadModel)
-	return made.ID
-}
-
 // subscribe subscribes a destination to a pattern of types.
 func (w *world) subscribe(t testing.TB, to uuid.UUID, pattern string) uuid.UUID {
 	t.Helper()
@@ -110,12 +94,7 @@ func TestRecipients(t *testing.T) {
 func TestEvents_visible(t *testing.T) {
 	w := open(t)
 	library, libraryKey := w.Organization(t, "Library")
-	feed := must.Get(w.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
-		FeedType:     "news",
-		Organization: library,
-		Name:         "Library news",
-	}))(t)
-	w.Await(t, feed.Position, feeds.ReadModel.Name, dispatching.Name)
+	feed := w.NewsFeed(t, library, "Library news")
 	own := w.announce(t, command.Publish{Organization: w.org, Subject: "item/own"})
 	second := w.announce(t, command.Publish{
 		Organization: w.org,
@@ -125,7 +104,7 @@ func TestEvents_visible(t *testing.T) {
 	})
 	hook := w.destination(t, "Hook", receiver(t, 204, ""))
 	w.subscribe(t, hook, "*")
-	theirs := w.announce(t, command.Publish{FeedType: "news", FeedID: feed.ID, Subject: "item/theirs"})
+	theirs := w.announce(t, command.Publish{FeedType: "news", FeedID: feed, Subject: "item/theirs"})
 
 	b := w.signIn(t, w.key)
 	has := func(query string, want ...uuid.UUID) {
@@ -154,14 +133,9 @@ func TestEvents_visible(t *testing.T) {
 	}
 	w.signIn(t, libraryKey).get(t, "/console/events?q="+theirs.String()).expect(t, 200, "Library news", theirs.String())
 
-	shared := must.Get(w.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
-		FeedType:     "news",
-		FeedID:       feed.ID,
-		Organization: w.org,
-	}))(t)
-	w.Await(t, shared.Position, feeds.ReadModel.Name)
+	w.Share(t, "news", feed, w.org)
 	has("", own, second, theirs)
-	has("?feed="+feed.ID.String(), theirs)
+	has("?feed="+feed.String(), theirs)
 	b.get(t, "/console/events/"+theirs.String()).expect(t, 200, "The feed was shared with this organization later",
 		"Library news")
 	operator := w.operator(t)

@@ -138,7 +138,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 func (w *world) hostilePages(t *testing.T, b *browser, destination uuid.UUID, texts []string) {
 	t.Helper()
 	operator := w.operator(t)
-	source := w.source(t, "https://example.org/programme")
+	source := w.Source(t, "https://example.org/programme", "Europe/Rome")
 	for i, text := range texts {
 		what := fmt.Sprintf("%d: %.40q", i, text)
 		asked := url.Values{}

@@ -138,10 +138,7 @@ func TestHostileVisitors_requestLimit(t *testing.T) {
 	w.handler = c
 	_, other := w.Organization(t, "Somebody else")
 	one, two, theirs, operator := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other), w.operator(t)
-	changed := must.Get(w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
-		Organization: w.org, Limits: organization.Limits{organization.LimitRequestsPerSecond: 1},
-	}))(t)
-	w.Await(t, changed.Position, organizations.ReadModel.Name)
+	w.limit(t, organization.LimitRequestsPerSecond, 1)
 	w.later.Store(int64(2 * time.Second)) // releases what was counted under the previous limit
 	must.Get(w.Pool.Exec(t.Context(), "UPDATE carillon.rate_limits SET window_start = '-infinity'"))(t)
 	passed := 0

@@ -77,22 +77,16 @@ func (s *scene) fillFeed(tb testing.TB) {
 		Name:        "Concerts",
 		Description: "Concerts in town",
 	}))(tb)
-	site := must.Get(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
-		Type: "site",
-		URL:  "https://example.org/concerts/" + s.org.String(),
-	}))(tb)
+	site := s.Source(tb, "https://example.org/concerts/"+s.org.String(), "")
 	attached := must.Get(s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
 		FeedID:     feed.ID,
 		SourceType: "site",
-		SourceID:   site.ID,
+		SourceID:   site,
 	}))(tb)
-	spare := must.Get(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
-		Type: "site",
-		URL:  "https://example.org/theatre/" + s.org.String(),
-	}))(tb)
+	spare := s.Source(tb, "https://example.org/theatre/"+s.org.String(), "")
 	s.Await(tb, attached.Position, feeds.ReadModel.Name)
 	for i, title := range []string{"Organ at noon", "Brass in the park", `<b>Bold</b> & "quoted"`} {
-		s.observe(tb, site.ID, title, i)
+		s.observe(tb, site, title, i)
 	}
 	now := time.Now().UTC()
 	var page []struct {
@@ -109,9 +103,9 @@ func (s *scene) fillFeed(tb testing.TB) {
 		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
 	})
 	all := must.Get(s.Queries.Associations(tb.Context(), s.org, feed.ID))(tb)
-	s.names["site"] = site.ID.String()
+	s.names["site"] = site.String()
 	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(),
-		all[0].ID.String(), spare.ID.String()
+		all[0].ID.String(), spare.String()
 }
 
 // observe records an observation of a source: an event of this month, with a place and a picture.
@@ -183,16 +177,16 @@ func (w *world) subscribed(tb testing.TB, name, address string) uuid.UUID {
 // publish publishes news, and waits until its deliveries can be read.
 func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	tb.Helper()
-	event := must.Get(w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
-		Type:         "news.item.added",
-		Source:       "/feeds/concerts",
-		Subject:      subject,
-		Organization: w.org,
-		Data:         []byte(`{"id":"7","title":"Concert in the park"}`),
-	}))(tb)
-	w.Await(tb, event.Position, dispatching.Name, publications.ReadModel.Name)
+	return w.announce(tb, command.Publish{Organization: w.org, Subject: subject})
+}
+
+// announce publishes to a feed, or for one organization only, and waits until its deliveries can be read.
+func (w *world) announce(tb testing.TB, event command.Publish) uuid.UUID {
+	tb.Helper()
+	event.Data = []byte(`{"id":"7","title":"Concert in the park"}`)
+	id := w.Publish(tb, event)
 	w.Newest(tb, deliveries.ReadModel)
-	return event.ID
+	return id
 }
 
 // attempted records an attempt as the deliverer does, and waits until it can be read.
@@ -205,24 +199,6 @@ func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status in
 func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string,
 	as delivery.RecordAttempt) {
 	tb.Helper()
-	sealed := must.Get(w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body)))(tb)
-	attempt := delivery.RecordAttempt{
-		Organization: w.org,
-		Destination:  destination,
-		Number:       as.Number,
-		Trigger:      as.Trigger,
-		Retry:        as.Retry,
-		At:           time.Now().UTC().Truncate(time.Microsecond),
-		Outcome:      delivery.Outcome{ResponseStatus: status, ResponseBody: sealed, DurationMicros: 41_500},
-	}
-	if status >= 300 {
-		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d",
-			status)
-		attempt.Outcome.ResponseHeaders = must.Get(w.Commands.Vault.Seal(tb.Context(), destination,
-			sealing.ResponseHeaders,
-			[]byte("server: nginx\nx-request-id: f00d\n")))(tb)
-	}
-	out := must.Get(delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
-		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}}))(tb)
-	w.Await(tb, out.Position, deliveries.ReadModel.Name, health.ReadModel.Name)
+	w.Happens(tb, w.org, dispatch.DeliveryID(event, destination),
+		w.Attempted(tb, w.org, destination, status, body, as))
 }

@@ -22,21 +22,10 @@ import (
 	"carillon/query"
 )
 
-func (w *world) source(tb testing.TB, address string) uuid.UUID {
-	tb.Helper()
-	made := must.Get(w.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
-		Type:     "site",
-		URL:      address,
-		Timezone: "Europe/Rome",
-	}))(tb)
-	w.Await(tb, made.Position, sources.ReadModel.Name)
-	return made.ID
-}
-
 func (w *world) showsSources(t *testing.T) {
 	t.Helper()
-	id := w.source(t, "https://example.org/programme")
-	w.source(t, "https://example.net/calendar")
+	id := w.Source(t, "https://example.org/programme", "Europe/Rome")
+	w.Source(t, "https://example.net/calendar", "Europe/Rome")
 	b := w.operator(t)
 	b.get(t, "/console/sources").expect(t, 200, "https://example.org/programme", "https://example.net/calendar",
 		"2 sources", "registered 2")
@@ -162,7 +151,7 @@ func (w *world) attachesSources(t *testing.T) {
 	w.collectable = []netip.Prefix{netip.PrefixFrom(host.Addr(), 32)}
 	w.stopped = time.Now() // all trials are within a minute
 	w.handler = w.organizationsConsole(t)
-	known := w.source(t, site.URL+"/programme")
+	known := w.Source(t, site.URL+"/programme", "Europe/Rome")
 	made := must.Get(w.Commands.CreateFeed(t.Context(), command.Caller{Organization: w.org, RequestID: uuid.New()},
 		command.CreateFeed{Name: "Concerts", Description: "In town"}))(t)
 	w.Await(t, made.Position, feeds.ReadModel.Name)
@@ -211,9 +200,5 @@ func (w *world) attachesSources(t *testing.T) {
 // limit sets a limit of the organization.
 func (w *world) limit(t *testing.T, limit organization.Limit, most int) {
 	t.Helper()
-	changed := must.Get(w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
-		Organization: w.org,
-		Limits:       organization.Limits{limit: most},
-	}))(t)
-	w.Await(t, changed.Position, organizations.ReadModel.Name)
+	w.Limit(t, w.org, organization.Limits{limit: most})
 }

@@ -49,12 +49,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 		_, err = held.Exec(t.Context(), "LOCK TABLE publications.publications IN SHARE MODE")
 	}
 	must.OK(t, err)
-	var once sync.Once
-	release := func() {
-		once.Do(func() {
-			assert.OK(t, held.Rollback(context.WithoutCancel(t.Context())))
-		})
-	}
+	release := sync.OnceFunc(func() { assert.OK(t, held.Rollback(context.WithoutCancel(t.Context()))) })
 	defer release()
 	s.rewire(t, func(p *httpapi.Dependencies) {
 		await := p.Await
@@ -69,13 +64,6 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 		Organization: s.org,
 		Data:         []byte(`{"id":"7","title":"Storm"}`),
 	}))(t)
-	var shown struct {
-		Event struct {
-			Data struct {
-				Title string `json:"title"`
-			} `json:"data"`
-		} `json:"event"`
-	}
 	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination.ID))
 	must.Eventually(t, "the delivery is there", func() bool {
 		var there bool
@@ -83,8 +71,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 			Scan(&there)
 		return err == nil && there
 	})
-	s.get(t, "/events/deliveries/"+id.String()).into(t, 200, &shown)
-	assert.Equal(t, shown.Event.Data.Title, "Storm", "shown: %+v", shown)
+	assert.Equal(t, string(s.detail(t, id.String()).Event.Data), `{"id":"7","title":"Storm"}`, "shown")
 }
 
 // The answer that says that a destination is enabled again has no failures of before, however late the read model is.
@@ -93,14 +80,9 @@ func (s *server) enableWhileStill(t *testing.T) {
 	created := s.subscribed(t, "crm")
 	id := s.delivery(t, created.ID)
 	s.happens(t, id, s.attempt(t, created.ID, 1, 500, ""))
-	type view struct {
-		ConsecutiveFailures int     `json:"consecutiveFailures"`
-		LastFailureAt       *string `json:"lastFailureAt"`
-	}
-	patch := func(status string) (got view) {
+	patch := func(status string) destinationView {
 		t.Helper()
-		s.patch(t, destinationsPath+"/crm", `{"status":"`+status+`"}`).into(t, 200, &got)
-		return got
+		return into[destinationView](t, 200, s.patch(t, destinationsPath+"/crm", `{"status":"`+status+`"}`))
 	}
 	must.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
 	s.StopReadModels()
@@ -135,8 +117,7 @@ func (s *server) deletedSubscription(t *testing.T) {
 	s.cascade(t)
 	destination := s.subscribed(t, "crm")
 	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
-	must.Get(s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 "+
-		"hour' WHERE id = $1", held))(t)
+	s.exec(t, markSent, held)
 	s.delete(t, destinationsPath+"/crm/subscriptions/all").into(t, 200, nil)
 	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
 		t.Errorf("the waiting one: %+v", d)
@@ -154,15 +135,10 @@ func (s *server) deletedPinnedFeed(t *testing.T) {
 	s.destination(t, "crm")
 	pinning := destinationsPath + "/crm/subscriptions/downtown"
 	body := `{"eventTypes":["event.*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + made.ID + `"}]}`
-	var subscription struct {
-		Active bool `json:"active"`
-	}
-	s.put(t, pinning, body).into(t, 201, &subscription)
-	assert.True(t, subscription.Active, "a new subscription is not active")
+	assert.True(t, into[subscriptionView](t, 201, s.put(t, pinning, body)).Active, "a new subscription is not active")
 	s.delete(t, path).into(t, 200, nil)
-	if s.get(t, pinning).into(t, 200, &subscription); subscription.Active {
-		t.Error("the subscription is still active after the answer")
-	}
+	assert.True(t, !into[subscriptionView](t, 200, s.get(t, pinning)).Active,
+		"the subscription is still active after the answer")
 	s.patch(t, pinning, `{"active":true}`).refused(t, 404, "NOT_FOUND", "")
 	s.put(t, pinning, body).refused(t, 404, "NOT_FOUND", "")
 }
@@ -210,7 +186,7 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 	destination := s.subscribed(t, "crm")
 	delivery := s.delivery(t, destination.ID)
 	s.put(t, "/events/notices", destinationBody(t, "")).into(t, 201, new(any))
-	known := append(s.filledFeed(t).pairs(), "/events/events/{id}", "/events/events/"+s.detail(t, delivery).EventID,
+	known := append(s.filledFeed(t).pairs(), "/events/events/{id}", s.eventPath(t, delivery),
 		"{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID)
 	s.Commands.Store = full{s.Commands.Store}
 	for _, in := range surface {

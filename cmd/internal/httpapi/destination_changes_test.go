@@ -106,8 +106,8 @@ func TestPutIsRefused(t *testing.T) {
 	s.get(t, destinationsPath+"/new").refused(t, 404, "NOT_FOUND", "destination not found")
 }
 
-// Configurations are checked after their form, on every route: creating, creating under a name, replacing and changing
-// a part.
+// Configurations are checked after their form, on every route: creating, creating under a name, replacing, changing a
+// part and validating.
 func TestURLRules(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
@@ -121,36 +121,26 @@ func TestURLRules(t *testing.T) {
 		`{"url":"` + url + `","headers":{"Webhook-Id":"x"}}`:  "Webhook-Id",
 		`{"url":"` + url + `","headers":{"X-A":"a\r\nb: c"}}`: "X-A",
 	} {
-		whole := `{"name":"x","config":` + config + `}`
-		for _, in := range []request{
-			{method: "POST", path: destinationsPath, body: whole}, {method: "PUT", path: destinationsPath + "/new", body: whole},
-			{method: "PUT", path: destinationsPath + "/crm", body: whole}, {
-				method: "PATCH",
-				path:   destinationsPath + "/crm",
-				body:   whole,
-			},
-		} {
-			s.do(t, in).refused(t, 400, "VALIDATION_FAILED", message)
+		for _, route := range []string{"POST ", "PUT /new", "PUT /crm", "PATCH /crm"} {
+			method, ref, _ := strings.Cut(route, " ")
+			got := s.sends(t, method, destinationsPath+ref, `{"name":"x","config":`+config+`}`)
+			got.refused(t, 400, "VALIDATION_FAILED", message)
 		}
+		s.post(t, destinationsPath+"/validate", `{"config":`+config+`}`).refused(t, 400, "VALIDATION_FAILED", message)
 	}
 }
 
 func TestPatchMerges(t *testing.T) {
 	s := serve(t)
 	created := s.destination(t, "crm")
-	want := s.read(t, "crm")
 	newName := "crm-2"
-	steps := []struct {
-		body   string
-		change func(*destinationView)
-		events []string // that it writes to the destination
-	}{
-		{`{}`, func(*destinationView) {}, nil},
+	steps := []patch[destinationView]{
+		{`{}`, nil, nil},
 		{`{"name":"CRM 2"}`, func(d *destinationView) { d.Name = "CRM 2" }, []string{"destination.revised.v2"}},
 		{`{"config":{"headers":{"X-A":"1","X-B":"2"}}}`, func(d *destinationView) {
 			d.Config.Headers = map[string]string{"X-A": "1", "X-B": "2"}
 		}, []string{"destination.revised.v2"}},
-		{`{"config":{"headers":{"X-B":"2","X-A":"1"}}}`, func(*destinationView) {}, nil},
+		{`{"config":{"headers":{"X-B":"2","X-A":"1"}}}`, nil, nil},
 		{`{"config":{"headers":{}},"transport":"webhook"}`, func(d *destinationView) {
 			d.Config.Headers = map[string]string{}
 		}, []string{"destination.revised.v2"}},
@@ -160,19 +150,11 @@ func TestPatchMerges(t *testing.T) {
 			[]string{"destination.revised.v2"}},
 		{`{"externalId":"crm-2"}`, func(d *destinationView) { d.ExternalID = &newName }, []string{"destination.revised.v2"}},
 		{`{"status":"disabled"}`, func(d *destinationView) { d.Status = "disabled" }, []string{"destination.disabled.v1"}},
-		{`{"status":"disabled"}`, func(*destinationView) {}, nil},
+		{`{"status":"disabled"}`, nil, nil},
 		{`{"status":"enabled","name":"CRM 3"}`, func(d *destinationView) { d.Status, d.Name = "enabled", "CRM 3" },
 			[]string{"destination.revised.v2", "destination.enabled.v1"}},
 	}
-	stream := "destination-" + created.ID
-	for _, step := range steps {
-		before := s.EventTypes(t, stream)
-		got := into[destinationView](t, 200, s.patch(t, destinationsPath+"/"+created.ID, step.body))
-		step.change(&want)
-		assert.Alike(t, got, want, "PATCH %s", step.body)
-		assert.Alike(t, s.read(t, created.ID), got, "PATCH %s: the answer and a later read differ", step.body)
-		assert.Slices(t, s.EventTypes(t, stream)[len(before):], step.events, "PATCH %s wrote", step.body)
-	}
+	merges(t, s, destinationsPath+"/"+created.ID, "destination-"+created.ID, s.read(t, "crm"), steps...)
 	s.get(t, destinationsPath+"/crm").refused(t, 404, "NOT_FOUND", "destination not found")
 	s.destination(t, "crm") // the old name is free
 	for body, want := range map[string][2]string{
@@ -220,6 +202,28 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 	assert.True(t, s.destination(t, "crm").ID != created.ID, "the deleted destination is back")
 	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
 		"destination.deleted.v1")
+}
+
+// patch is a step of a test of PATCH.
+type patch[T any] struct {
+	body   string
+	change func(*T) // nil means that nothing changes
+	events []string // that it records
+}
+
+// merges sends patches one after the other. The answer to each is the thing with its change, as it is read then.
+func merges[T any](t *testing.T, s *server, path, stream string, want T, patches ...patch[T]) {
+	t.Helper()
+	for _, p := range patches {
+		before := s.EventTypes(t, stream)
+		got := into[T](t, 200, s.patch(t, path, p.body))
+		if p.change != nil {
+			p.change(&want)
+		}
+		assert.Alike(t, got, want, "PATCH %s", p.body)
+		assert.Alike(t, into[T](t, 200, s.get(t, path)), got, "PATCH %s: the answer and a later read differ", p.body)
+		assert.Slices(t, s.EventTypes(t, stream)[len(before):], p.events, "PATCH %s recorded", p.body)
+	}
 }
 
 // concurrently sends a request n times at once and counts the statuses.

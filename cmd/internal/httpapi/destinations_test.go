@@ -34,22 +34,17 @@ type destinationView struct {
 		URL     string            `json:"url"`
 		Headers map[string]string `json:"headers"`
 	} `json:"config"`
-	DebounceWindowSeconds int        `json:"debounceWindowSeconds"`
-	MaxRequestsPerSecond  *float64   `json:"maxRequestsPerSecond"`
-	Traceparent           bool       `json:"traceparent"`
-	Status                string     `json:"status"`
-	StatusReason          *string    `json:"statusReason"`
-	ConsecutiveFailures   int        `json:"consecutiveFailures"`
-	LastSuccessAt         *time.Time `json:"lastSuccessAt"`
-	LastFailureAt         *time.Time `json:"lastFailureAt"`
-	LastErrorMessage      *string    `json:"lastErrorMessage"`
-	Secrets               []struct {
-		ID        string     `json:"id"`
-		Secret    string     `json:"secret"`
-		CreatedAt time.Time  `json:"createdAt"`
-		ExpiresAt *time.Time `json:"expiresAt"`
-	} `json:"secrets"`
-	Validation *struct {
+	DebounceWindowSeconds int          `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  *float64     `json:"maxRequestsPerSecond"`
+	Traceparent           bool         `json:"traceparent"`
+	Status                string       `json:"status"`
+	StatusReason          *string      `json:"statusReason"`
+	ConsecutiveFailures   int          `json:"consecutiveFailures"`
+	LastSuccessAt         *time.Time   `json:"lastSuccessAt"`
+	LastFailureAt         *time.Time   `json:"lastFailureAt"`
+	LastErrorMessage      *string      `json:"lastErrorMessage"`
+	Secrets               []secretView `json:"secrets"`
+	Validation            *struct {
 		Reachable      bool `json:"reachable"`
 		StatusCode     *int `json:"statusCode"`
 		ResponseTimeMs int  `json:"responseTimeMs"`
@@ -86,8 +81,7 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 	s := serve(t)
 	ids := make([]string, 0, 3)
 	for range 3 {
-		created := into[destinationView](t, 201, s.post(t, "/events/destinations", destinationBody(t, "")))
-		ids = append(ids, created.ID)
+		ids = append(ids, s.destination(t, "").ID)
 	}
 	for query, want := range map[string]struct {
 		ids     []string
@@ -106,26 +100,16 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 
 func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	s := serve(t)
-	destination := into[destinationView](t, 201, s.post(t, "/events/destinations",
-		destinationBody(t, `"externalId":"crm",`)))
-	type view struct {
-		ID            string   `json:"id"`
-		DestinationID string   `json:"destinationId"`
-		ExternalID    *string  `json:"externalId"`
-		EventTypes    []string `json:"eventTypes"`
-		ScopeKind     string   `json:"scopeKind"`
-		Active        bool     `json:"active"`
-	}
-	var created view
+	destination := s.destination(t, "crm")
 	const path = "/events/destinations/crm/subscriptions"
-	s.post(t, path, `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`).into(t, 201, &created)
+	created := into[subscriptionView](t, 201,
+		s.post(t, path, `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`))
 	assert.True(t, created.DestinationID == destination.ID && created.Active && created.ScopeKind == "all" &&
 		len(created.EventTypes) == 2, "created %+v", created)
 	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1")
-	page := into[page[view]](t, 200, s.get(t, path))
-	if diff := cmp.Diff([]view{created}, page.Items); diff != "" || page.Total != 1 {
-		t.Errorf("list (-created +listed):\n%s", diff)
-	}
+	page := into[page[subscriptionView]](t, 200, s.get(t, path))
+	assert.Alike(t, page.Items, []subscriptionView{created}, "listed")
+	assert.Equal(t, page.Total, 1, "total")
 	for body, want := range map[string][2]string{
 		`{"eventTypes":["*"],"scopeKind":"all","externalId":"all"}`: {"ALREADY_EXISTS", `"all"`},
 		`{"scopeKind":"all"}`:  {"INVALID_BODY", "eventTypes is required"},
@@ -186,12 +170,8 @@ func TestDestinationWithOwnSecret(t *testing.T) {
 	assert.True(t, read.Status == "disabled" && read.Secrets[0].Secret != ownSecret,
 		"read %+v, want it disabled, its secret masked", read)
 	for _, method := range []string{"PUT", "PATCH"} {
-		s.do(t, request{
-			method: method,
-			path:   "/events/destinations/moved",
-			body:   destinationBody(t, `"secret":"`+ownSecret+`",`),
-		}).
-			refused(t, 400, "INVALID_BODY", "secret")
+		body := destinationBody(t, `"secret":"`+ownSecret+`",`)
+		s.sends(t, method, "/events/destinations/moved", body).refused(t, 400, "INVALID_BODY", "secret")
 	}
 }
 
@@ -242,7 +222,7 @@ func pins(feeds ...uuid.UUID) string {
 func TestPutSubscription(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
-	feed := s.feed(t, s.org)
+	feed := s.NewsFeed(t, s.org, "City")
 	const path = destinationsPath + "/crm/subscriptions/"
 	pinned := `{"eventTypes":["news.*","event.item.updated"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	created := into[subscriptionView](t, 201, s.put(t, path+"city", pinned))
@@ -261,7 +241,7 @@ func TestPutSubscription(t *testing.T) {
 	assert.True(t, replaced.ID == created.ID && len(replaced.Feeds) == 0 && *replaced.FeedType == "news" &&
 		*replaced.ExternalID == "city", "replaced %+v, want the pins cleared", replaced)
 	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1", "subscription.revised.v1")
-	for ref, feed := range map[string]uuid.UUID{"city": feed, created.ID: s.feed(t, s.org)} {
+	for ref, feed := range map[string]uuid.UUID{"city": feed, created.ID: s.NewsFeed(t, s.org, "City")} {
 		body := `{"eventTypes":["news.*"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 		s.put(t, path+ref, body).into(t, 200, &replaced)
 		assert.True(t, len(replaced.Feeds) == 1 && replaced.Feeds[0].FeedID == feed.String() &&
@@ -289,17 +269,13 @@ func TestPutSubscription(t *testing.T) {
 func TestPatchSubscriptionMerges(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
-	one, two := s.feed(t, s.org), s.feed(t, s.org)
+	one, two := s.NewsFeed(t, s.org, "City"), s.NewsFeed(t, s.org, "City")
 	const path = destinationsPath + "/crm/subscriptions/"
 	want := into[subscriptionView](t, 201, s.put(t, path+"city",
 		`{"eventTypes":["news.*"],"scopeKind":"feeds","feeds":`+pins(one)+`}`))
 	renamed, news := "town", "news"
-	for _, step := range []struct {
-		body   string
-		change func(*subscriptionView)
-		events []string
-	}{
-		{`{}`, func(*subscriptionView) {}, nil},
+	merges(t, s, path+want.ID, "subscription-"+want.ID, want, []patch[subscriptionView]{
+		{`{}`, nil, nil},
 		{`{"eventTypes":["*"]}`, func(v *subscriptionView) {
 			v.EventTypes = []string{"*"}
 		}, []string{"subscription.revised.v1"}},
@@ -308,23 +284,12 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 		}, []string{"subscription.revised.v1"}},
 		{`{"active":false}`, func(v *subscriptionView) { v.Active = false }, []string{"subscription.deactivated.v1"}},
 		{`{"active":true}`, func(v *subscriptionView) { v.Active = true }, []string{"subscription.activated.v1"}},
-		{`{"active":true}`, func(*subscriptionView) {}, nil},
+		{`{"active":true}`, nil, nil},
 		{`{"externalId":"town"}`, func(v *subscriptionView) { v.ExternalID = &renamed }, []string{"subscription.revised.v1"}},
 		{`{"scopeKind":"feed_type","feedType":"news"}`, func(v *subscriptionView) {
 			v.ScopeKind, v.FeedType, v.Feeds = "feed_type", &news, []pinView{}
 		}, []string{"subscription.revised.v1"}},
-	} {
-		stream := "subscription-" + want.ID
-		before := s.EventTypes(t, stream)
-		var got, found subscriptionView
-		s.patch(t, path+want.ID, step.body).into(t, 200, &got)
-		s.get(t, path+want.ID).into(t, 200, &found)
-		step.change(&want)
-		if diff := cmp.Diff(want, got); diff != "" || cmp.Diff(got, found) != "" {
-			t.Errorf("PATCH %s (-want +got):\n%s\nread afterwards: %+v", step.body, diff, found)
-		}
-		assert.Slices(t, s.EventTypes(t, stream)[len(before):], step.events, "PATCH %s wrote", step.body)
-	}
+	}...)
 	// the old name is free
 	s.put(t, path+"city", allOf).into(t, 201, new(any))
 	for body, want := range map[string][2]string{
@@ -369,7 +334,7 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
 	library, _ := s.Organization(t, "Library")
-	feed := s.feed(t, library)
+	feed := s.NewsFeed(t, library, "City")
 	const path = destinationsPath + "/crm/subscriptions"
 	body := `{"eventTypes":["*"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	s.post(t, path, body).refused(t, 404, "NOT_FOUND", "feeds[0]")
@@ -377,13 +342,12 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	missing := s.put(t, path+"/city", strings.ReplaceAll(body, feed.String(), library.String()))
 	assert.True(t, strings.ReplaceAll(missing.body, library.String(), feed.String()) == theirs.body,
 		"of another's feed: %s\nof a missing feed: %s", theirs.body, missing.body)
-	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
-	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
-	s.Await(t, shared.Position, feeds.ReadModel.Name)
+	s.Share(t, "news", feed, s.org)
 	s.put(t, path+"/city", body).into(t, 201, new(any))
 	s.patch(t, path+"/city", `{"active":false}`).into(t, 200, new(any))
-	shared = must.Get(s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)))(t)
-	s.Await(t, shared.Position, feeds.ReadModel.Name)
+	unshare := command.UnshareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
+	ended := must.Get(s.Commands.UnshareFeed(t.Context(), apitest.Operator, unshare))(t)
+	s.Await(t, ended.Position, feeds.ReadModel.Name)
 	s.put(t, path+"/city", body).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	// the stored pin
 	s.patch(t, path+"/city", `{"active":true}`).refused(t, 404, "NOT_FOUND", "feeds[0]")

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -57,10 +56,7 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 
 func TestSourceIsAttachedAndListed(t *testing.T) {
 	s := serve(t)
-	source := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
-		Type: "site",
-		URL:  "https://example.org/events",
-	}))(t)
+	source := s.site(t).String()
 	feed := into[feedView](t, 201, s.post(t, "/feeds/events", `{"name":"n","description":"d"}`))
 	path := "/feeds/events/" + feed.ID + "/sources"
 	type view struct {
@@ -73,28 +69,28 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 	list := into[[]view](t, 200, s.get(t, path))
 	assert.Equal(t, len(list), 0, "a new feed has sources %v", list)
 	var first, again view
-	body := `{"sourceType":"site","sourceId":"` + source.ID.String() + `"}`
+	body := `{"sourceType":"site","sourceId":"` + source + `"}`
 	s.post(t, path, body).into(t, 201, &first)
 	s.post(t, path, body).into(t, 201, &again)
 	s.get(t, path).into(t, 200, &list)
 	if diff := cmp.Diff([]view{first}, list); diff != "" || first != again || first.EventFeedID != feed.ID ||
-		first.SourceID != source.ID.String() {
+		first.SourceID != source {
 		t.Errorf("attached %+v, again %+v, list (-attached +listed):\n%s", first, again, diff)
 	}
 	for body, want := range map[string][2]string{
 		`{"sourceType":"site","sourceId":"` + uuid.NewString() + `"}`: {"NOT_FOUND", "not found"},
 		`{"sourceType":"site","sourceId":"7"}`:                        {"BAD_REQUEST", "sourceId must be a UUID"},
-		`{"sourceType":"radio","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+		`{"sourceType":"radio","sourceId":"` + source + `"}`: {"BAD_REQUEST",
 			"sourceType must be one of site, sitemap"},
-		`{"sourceType":"sitemap","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST", "is of type site"},
+		`{"sourceType":"sitemap","sourceId":"` + source + `"}`:                 {"BAD_REQUEST", "is of type site"},
 		`{"sourceType":"site"}`:                                                {"BAD_REQUEST", "sourceId is required"},
 		`{"sourceType":"site","url":"https://example.org/none"}`:               {"NOT_FOUND", "ask your operator"},
 		`{"sourceType":"site","url":"/x"}`:                                     {"BAD_REQUEST", "url must be absolute"},
 		`{"sourceType":"twitter","url":"https://example.org/"}`:                {"BAD_REQUEST", "named by its url"},
 		`{"sourceType":"site","url":"https://example.org/","timezone":"Mars"}`: {"BAD_REQUEST", "IANA"},
-		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source + `"}`: {"BAD_REQUEST",
 			"beside sourceId"},
-		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source + `"}`: {"BAD_REQUEST",
 			"beside url"},
 	} {
 		s.post(t, path, body).refusedAs(t, want)
@@ -106,17 +102,12 @@ func TestItemListParameters(t *testing.T) {
 	s := serve(t)
 	feed := into[feedView](t, 201, s.post(t, "/feeds/events", `{"name":"n","description":"d"}`))
 	path := "/feeds/events/" + feed.ID + "/items"
-	at := func(d time.Duration) string { return url.QueryEscape(time.Now().Add(d).UTC().Format(time.RFC3339)) }
-	const day = 24 * time.Hour
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "limit=1.5": "limit", "offset=-1": "offset",
 		"status=done": "status", "orderBy=title": "orderBy", "orderBy=": "orderBy", "include=source,owner": "include",
 		"include=":        "include",
 		"since=yesterday": "since", "until=2026-13-01": "until", "since=2026-11-21T25:00:00Z": "since",
-		"since=" + at(-9*day): "since",
-		"since=" + at(32*day): "since", "until=" + at(32*day): "until", "until=" + at(-9*day): "until",
-		"until=" + at(-time.Hour):                  "until",
-		"since=" + at(2*day) + "&until=" + at(day): "since", "limit=1&limit=2": "limit",
+		"limit=1&limit=2": "limit",
 	} {
 		for _, version := range []string{"", "/v0"} {
 			got := s.get(t, version+path+"?"+query)
@@ -129,8 +120,7 @@ func TestItemListParameters(t *testing.T) {
 	}
 	var page page[any]
 	for _, query := range []string{
-		"", "?limit=100&offset=7", "?since=" + at(-7*day) + "&until=" + at(30*day), "?since=" + at(29*day),
-		"?status=scheduled&orderBy=created&include=source",
+		"", "?limit=100&offset=7", "?status=scheduled&orderBy=created&include=source",
 		"?since=" + time.Now().UTC().Format(time.DateOnly), "?other=ignored",
 	} {
 		for _, version := range []string{"", "/v0"} {
@@ -167,12 +157,7 @@ func TestAttachSourceByURL(t *testing.T) {
 	s := serveAlone(t)
 	_, path := s.eventFeed(t)
 	address := "https://example.org/" + uuid.NewString()
-	known := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
-		Type:     "site",
-		URL:      address,
-		Timezone: "Europe/Rome",
-	}))(t)
-	s.Await(t, known.Position, sources.ReadModel.Name)
+	known := s.Source(t, address, "Europe/Rome")
 	attach := func(key, more string) response {
 		return s.as(key).post(t, path+"/sources", fmt.Sprintf(`{"sourceType":"site","url":"%s%s"}`, address, more))
 	}
@@ -180,7 +165,7 @@ func TestAttachSourceByURL(t *testing.T) {
 		SourceID uuid.UUID `json:"sourceId"`
 	}
 	attach("", "").into(t, 201, &made)
-	assert.Equal(t, made.SourceID, known.ID, "attached … which has the address")
+	assert.Equal(t, made.SourceID, known, "attached … which has the address")
 	attach("", `","timezone":"Europe/Oslo`).refused(t, 404, "NOT_FOUND", "ask your operator")
 	attach("", "?own").refused(t, 404, "NOT_FOUND", "ask your operator")
 
@@ -326,38 +311,33 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 
 func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 	s := serve(t)
-	source := s.site(t)
-	s.observe(t, source, s.concert("Concert", tomorrow()))
-	made, path := s.eventFeed(t)
+	w := s.filledFeed(t)
+	path := feedsPath + "/" + w.feed
 	_, other := s.eventFeed(t)
-	association := s.attach(t, path, source)
-	s.attach(t, other, source)
-	reader := s.share(t, made.ID)
-	item := path + "/items/" + s.items(t, path, 1)["Concert"]
+	s.attach(t, other, uuid.MustParse(w.source))
+	reader := s.share(t, w.feed)
 	s.items(t, other, 1)
-	s.post(t, item+"/feedback", `{"rating":"positive"}`).into(t, 200, new(any))
+	s.post(t, path+"/items/"+w.item+"/feedback", `{"rating":"positive"}`).into(t, 200, new(any))
 
 	s.delete(t, path).done(t)
-	if events := s.EventTypes(t, "feed-"+made.ID); events[len(events)-1] != "feed.deleted.v1" {
+	if events := s.EventTypes(t, "feed-"+w.feed); events[len(events)-1] != "feed.deleted.v1" {
 		t.Errorf("recorded %v", events)
 	}
-	for _, in := range []request{
-		{path: path}, {path: path + "/sources"}, {path: path + "/items"}, {path: "/v0" + path + "/items"}, {path: item},
-		{method: "PATCH", path: path, body: `{"name":"x"}`}, {method: "DELETE", path: path},
-		{method: "POST", path: path + "/sources", body: `{"sourceType":"site","sourceId":"` + source.String() + `"}`},
-		{method: "DELETE", path: path + "/sources/" + association},
-		{method: "POST", path: item + "/feedback", body: `{"rating":"positive"}`},
-	} {
+	for _, in := range surface {
+		if !in.ofFeeds() || !strings.Contains(in.path, "{") {
+			continue
+		}
+		in = fill(in, w.pairs()...)
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "not found")
 		in.key = reader
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	list := into[[]feedView](t, 200, s.get(t, feedsPath))
-	assert.True(t, len(list) == 1 && list[0].ID != made.ID, "listed after the delete: %+v", list)
+	assert.True(t, len(list) == 1 && list[0].ID != w.feed, "listed after the delete: %+v", list)
 	for _, table := range []string{"feeds.associations", "feeds.shares", "items.items", "items.occurrences",
 		"items.attachments", "items.feedback"} {
 		var rows int
-		err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", made.ID).Scan(&rows)
+		err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", w.feed).Scan(&rows)
 		assert.True(t, err == nil && rows == 0, "%s keeps %d rows of the feed, %v", table, rows, err)
 	}
 	s.items(t, other, 1) // the same event in another feed

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,11 +14,8 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/sealing"
-	"carillon/eventstore"
 	"carillon/eventstore/storetest/must"
-	"carillon/projections/deliveries"
-	"carillon/projections/feeds"
+	"carillon/projections/organizations"
 )
 
 const feedsPath = "/feeds/events"
@@ -51,11 +49,7 @@ func (s *server) filledFeed(t *testing.T) world {
 // site makes a source.
 func (s *server) site(t *testing.T) uuid.UUID {
 	t.Helper()
-	source := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
-		Type: "site",
-		URL:  "https://example.org/" + uuid.NewString(),
-	}))(t)
-	return source.ID
+	return s.Source(t, "https://example.org/"+uuid.NewString(), "")
 }
 
 // attach returns the id of the association.
@@ -87,13 +81,16 @@ func (s *server) items(t *testing.T, feedPath string, number int) map[string]str
 func (s *server) share(t *testing.T, feedID string) string {
 	t.Helper()
 	reader, key := s.Organization(t, "Reader")
-	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
-		FeedType:     "event",
-		FeedID:       uuid.MustParse(feedID),
-		Organization: reader,
-	}))(t)
-	s.Await(t, shared.Position, feeds.ReadModel.Name)
+	s.Share(t, "event", uuid.MustParse(feedID), reader)
 	return key
+}
+
+// revoke revokes a key of the organization.
+func (s *server) revoke(t *testing.T, key string) {
+	t.Helper()
+	in := command.RevokeKey{Organization: s.org, KeyID: strings.Split(key, "_")[1]}
+	changed := must.Get(s.Commands.RevokeKey(t.Context(), apitest.Operator, in))(t)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 }
 
 // tomorrow is a full hour.
@@ -116,17 +113,8 @@ func bare(title string, status happening.Status, starts ...time.Time) happening.
 // published publishes an event and returns the id of its delivery to a destination, once that can be read.
 func (s *server) published(t *testing.T, destination string, in command.Publish) string {
 	t.Helper()
-	if in.Type == "" {
-		in.Type, in.Data = "news.item.added", []byte(`{"id":"7","title":"Storm"}`)
-	}
-	if in.Source == "" {
-		in.Source = "/news"
-	}
-	if in.FeedID == uuid.Nil {
-		in.Organization = s.org
-	}
-	event := must.Get(s.Commands.Publish(t.Context(), apitest.Operator, in))(t)
-	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination)).String()
+	event := s.publish(t, in)
+	id := dispatch.DeliveryID(event, uuid.MustParse(destination)).String()
 	must.Eventually(t, "the delivery can be read", func() bool {
 		return s.get(t, "/events/deliveries/"+id).status == http.StatusOK
 	})
@@ -142,34 +130,18 @@ func (s *server) delivery(t *testing.T, destination string) string {
 // happens executes a command on a delivery as the workers do, and waits until it can be read.
 func (s *server) happens(t *testing.T, id string, command delivery.Command) {
 	t.Helper()
-	out := must.Get(delivery.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(id),
-		command, delivery.Options{Metadata: eventstore.Metadata{Organization: s.org, Actor: "deliverer"}}))(t)
-	s.Await(t, out.Position, deliveries.ReadModel.Name)
+	s.Happens(t, s.org, uuid.MustParse(id), command)
 }
 
 // attempt is an attempt that began under a number and was answered with a status and a body.
 func (s *server) attempt(t *testing.T, destination string, number, status int, body string) delivery.RecordAttempt {
 	t.Helper()
-	attempt := delivery.RecordAttempt{
-		Organization: s.org,
-		Destination:  uuid.MustParse(destination),
-		Type:         "news.item.added",
-		Number:       number,
-		Trigger:      delivery.Automatic,
-		At:           time.Now().UTC().Truncate(time.Microsecond),
-		Outcome:      delivery.Outcome{ResponseStatus: status, DurationMicros: 1500},
-		Retry:        delivery.Retry{Schedule: []time.Duration{time.Hour, time.Hour}},
-	}
-	if status >= 300 {
-		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", "the endpoint answered"
-		attempt.Outcome.ResponseHeaders = must.Get(s.Commands.Vault.Seal(t.Context(), attempt.Destination,
-			sealing.ResponseHeaders, []byte("server: nginx\n")))(t)
-	}
-	if body != "" {
-		attempt.Outcome.ResponseBody = must.Get(s.Commands.Vault.Seal(
-			t.Context(), attempt.Destination, sealing.ResponseBody, []byte(body)))(t)
-	}
-	return attempt
+	return s.Attempted(t, s.org, uuid.MustParse(destination), status, body, delivery.RecordAttempt{
+		Type:    "news.item.added",
+		Number:  number,
+		Trigger: delivery.Automatic,
+		Retry:   delivery.Retry{Schedule: []time.Duration{time.Hour, time.Hour}},
+	})
 }
 
 // subscribed makes a destination that is subscribed to everything.

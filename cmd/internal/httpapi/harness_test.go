@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -170,8 +171,12 @@ func (s *server) as(key string) *server {
 
 func (s *server) send(t *testing.T, to http.Handler, in request) response {
 	t.Helper()
+	return serveTo(to, s.request(t, in, http.NoBody))
+}
+
+func serveTo(to http.Handler, r *http.Request) response {
 	w := httptest.NewRecorder()
-	to.ServeHTTP(w, s.request(t, in, http.NoBody))
+	to.ServeHTTP(w, r)
 	return response{status: w.Code, header: w.Header(), body: w.Body.String()}
 }
 
@@ -264,6 +269,13 @@ func (r response) refusedAs(t *testing.T, want [2]string) {
 	t.Helper()
 	status := map[string]int{"NOT_FOUND": 404, "ALREADY_EXISTS": 409, "CONFLICT": 409}[want[0]]
 	r.refused(t, cmp.Or(status, http.StatusBadRequest), want[0], want[1])
+}
+
+// comesAgainWithin expects a Retry-After of at least a second.
+func (r response) comesAgainWithin(t *testing.T, most time.Duration) {
+	t.Helper()
+	wait, err := strconv.Atoi(r.header.Get("Retry-After"))
+	assert.True(t, err == nil && wait >= 1 && wait <= int(most.Seconds()), "Retry-After: %d, %v", wait, err)
 }
 
 // done expects a success without data.

@@ -19,17 +19,12 @@ import (
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
-	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 )
 
 func (s *server) limit(t *testing.T, limits organization.Limits) {
 	t.Helper()
-	changed := must.Get(s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
-		Organization: s.org,
-		Limits:       limits,
-	}))(t)
-	s.Await(t, changed.Position, organizations.ReadModel.Name)
+	s.Limit(t, s.org, limits)
 }
 
 // Of many who make things at the same time, as many get through as the limit lets, and one more for each that is
@@ -41,29 +36,20 @@ func TestHostileNumbersOfThings(t *testing.T) {
 		organization.LimitDestinations: most + 1, organization.LimitSubscriptions: most, organization.LimitFeeds: most + 1,
 		organization.LimitSources: most,
 	})
-	var feed, home struct {
-		ID string `json:"id"`
-	}
-	s.post(t, "/feeds/events", `{"name":"n","description":"d"}`).into(t, 201, &feed)
-	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"home",`)).into(t, 201, &home)
+	feed, feedPath := s.eventFeed(t)
+	s.destination(t, "home")
 	sources := make([]uuid.UUID, tries)
 	for i := range sources {
-		made := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
-			Type: "site",
-			URL:  fmt.Sprintf("https://example.org/%d", i),
-		}))(t)
-		sources[i] = made.ID
+		sources[i] = s.site(t)
 	}
 	for limit, tt := range map[string]struct {
-		path, code string
-		body       func(i int) string
+		path string
+		body func(i int) string
 	}{
-		"destinations": {"/events/destinations", "CONFLICT", func(int) string { return destinationBody(t, "") }},
-		"subscriptions": {"/events/destinations/home/subscriptions", "CONFLICT", func(int) string {
-			return allOf
-		}},
-		"feeds": {"/feeds/events", "CONFLICT", func(int) string { return `{"name":"n","description":"d"}` }},
-		"sources": {"/feeds/events/" + feed.ID + "/sources", "CONFLICT", func(i int) string {
+		"destinations":  {destinationsPath, func(int) string { return destinationBody(t, "") }},
+		"subscriptions": {destinationsPath + "/home/subscriptions", func(int) string { return allOf }},
+		"feeds":         {feedsPath, func(int) string { return `{"name":"n","description":"d"}` }},
+		"sources": {feedPath + "/sources", func(i int) string {
 			return fmt.Sprintf(`{"sourceType":"site","sourceId":%q}`, sources[i])
 		}},
 	} {
@@ -81,7 +67,7 @@ func TestHostileNumbersOfThings(t *testing.T) {
 						made.Add(1)
 						return
 					}
-					got.refused(t, 409, tt.code, "limit "+limit+": ")
+					got.refused(t, 409, "CONFLICT", "limit "+limit+": ")
 				})
 			}
 			trying.Wait()
@@ -95,9 +81,9 @@ func TestHostileNumbersOfThings(t *testing.T) {
 	}
 	// A limit that is lowered takes nothing away.
 	s.limit(t, organization.Limits{organization.LimitFeeds: 0})
-	s.get(t, "/feeds/events/"+feed.ID).into(t, 200, new(any))
-	s.post(t, "/feeds/events", `{"name":"n","description":"d"}`).refused(t, 409,
-		"CONFLICT", "limit feeds: your organization may have 0")
+	assert.Equal(t, into[feedView](t, 200, s.get(t, feedPath)).ID, feed.ID, "read")
+	s.post(t, feedsPath, `{"name":"n","description":"d"}`).refused(t, 409, "CONFLICT",
+		"limit feeds: your organization may have 0")
 }
 
 // Patterns and pins of subscriptions are limited over all of them: for concurrent creates, and for changes that add to
@@ -106,8 +92,8 @@ func TestHostilePatternsAndPins(t *testing.T) {
 	const tries = 12
 	s := serve(t)
 	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 10})
-	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"home",`)).into(t, 201, new(any))
-	path := "/events/destinations/home/subscriptions"
+	s.destination(t, "home")
+	const path = destinationsPath + "/home/subscriptions"
 	const full = "limit patternsAndPins: your organization may have 10"
 	var made atomic.Int64
 	var trying sync.WaitGroup
@@ -154,9 +140,7 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 	}
 	refused := s.do(t, give(""))
 	refused.refused(t, 429, "RATE_LIMITED", "limit feedbackPerDay: ")
-	if wait, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || wait < 1 || wait > 24*60*60 {
-		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
-	}
+	refused.comesAgainWithin(t, 24*time.Hour)
 	s.do(t, give(reader)).into(t, 200, new(any))
 	s.limit(t, organization.Limits{organization.LimitFeedbackPerDay: most + 1})
 	if got := s.concurrently(t, tries, func(int) request { return give("") }); got[200] != 1 || got[429] != tries-1 {
@@ -183,9 +167,7 @@ func TestHostileWritesOfADay(t *testing.T) {
 	}
 	refused := s.do(t, create(0))
 	refused.refused(t, 429, "RATE_LIMITED", "limit writesPerDay: ")
-	if wait, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || wait < 1 || wait > 24*60*60 {
-		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
-	}
+	refused.comesAgainWithin(t, 24*time.Hour)
 	s.get(t, feedsPath).into(t, 200, new(any))
 }
 

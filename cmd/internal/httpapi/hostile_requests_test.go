@@ -134,22 +134,19 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 	strong, strongID := s.scoped(t, "read", "write", "secrets")
 	const path, header, signing = destinationsPath + "/crm", "hunter2hunter2", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 	var made destinationView
-	post := func(key, path, body string) response {
-		return s.as(key).post(t, path, body)
-	}
-	post(weak, destinationsPath, `{"name":"CRM","externalId":"crm","secret":"`+signing+`","config":{"url":"`+
+	s.as(weak).post(t, destinationsPath, `{"name":"CRM","externalId":"crm","secret":"`+signing+`","config":{"url":"`+
 		streamAddress+`","headers":{"X-Token":"`+header+`","Accept":"`+header+`"}}}`).into(t, 201, &made)
 	// A test of a key is taken by another one's stream, whose program answers with the whole request.
 	taken := func(listener, tester string) (seen, answer string) {
 		open := s.listen(t, "crm", listener)
 		defer func() { _ = open.body.Close() }()
 		tested := make(chan string, 1)
-		go func() { tested <- post(tester, path+"/test", `{}`).body }()
+		go func() { tested <- s.as(tester).post(t, path+"/test", `{}`).body }()
 		id, seen := open.next("webhook")
 		back := must.Get(json.Marshal(map[string]any{"status": 500, "body": seen + signing, "headers": map[string]string{
 			"x-echo": seen,
 		}}))(t)
-		post(listener, path+"/listen/"+id, string(back))
+		s.as(listener).post(t, path+"/listen/"+id, string(back))
 		return seen, <-tested
 	}
 	weakSeen, answer := taken(weak, weak)
@@ -182,6 +179,21 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 	assert.True(t, !strings.Contains(logged, header) && !strings.Contains(logged, signing[6:]), "the log shows a secret")
 }
 
+// beginnings has a value for each request that has begun.
+type beginnings chan struct{}
+
+// times waits until n requests have begun.
+func (b beginnings) times(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		select {
+		case <-b:
+		case <-time.After(apitest.Patience):
+			t.Fatal("not all requests have begun")
+		}
+	}
+}
+
 // held is a caller that reads an answer on request.
 type held struct {
 	*httptest.ResponseRecorder
@@ -201,26 +213,15 @@ func TestHostileReadersHoldUpThemselves(t *testing.T) {
 	const inProgress = 64
 	s := serve(t)
 	_, other := s.Organization(t, "Another organization")
-	began, release := make(chan struct{}), make(chan struct{})
-	ask := func(key string) *http.Request {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/feeds/events", http.NoBody)
-		r.RemoteAddr = "127.0.0.1:40000"
-		r.Header.Set("Authorization", "Bearer "+key)
-		return r
-	}
+	began, release := make(beginnings), make(chan struct{})
 	var asking sync.WaitGroup
 	for range inProgress {
 		asking.Go(func() {
-			s.api.ServeHTTP(&held{ResponseRecorder: httptest.NewRecorder(), began: began, release: release}, ask(s.key))
+			s.api.ServeHTTP(&held{ResponseRecorder: httptest.NewRecorder(), began: began, release: release},
+				s.request(t, request{path: feedsPath}, http.NoBody))
 		})
 	}
-	for range inProgress {
-		select {
-		case <-began:
-		case <-time.After(apitest.Patience):
-			t.Fatal("not all requests have begun")
-		}
-	}
+	began.times(t, inProgress)
 	s.as(other).get(t, "/feeds/events").into(t, 200, new([]any))
 	got := s.get(t, "/feeds/events")
 	got.refused(t, 429, "RATE_LIMITED", "limit requestsUnderWay: 64")
@@ -248,7 +249,7 @@ func (s *slow) Read(p []byte) (int, error) {
 func TestSlowBodiesDelayNothing(t *testing.T) {
 	const more = 100 // than may be in progress
 	s := serve(t)
-	began, release := make(chan struct{}, more), make(chan struct{})
+	began, release := make(beginnings, more), make(chan struct{})
 	var asking sync.WaitGroup
 	goOn := sync.OnceFunc(func() { close(release) })
 	defer asking.Wait()
@@ -258,25 +259,15 @@ func TestSlowBodiesDelayNothing(t *testing.T) {
 		asking.Go(func() {
 			text := fmt.Sprintf(`{"name":"%d","description":"d"}`, i)
 			body := &slow{Reader: strings.NewReader(text), began: began, release: release}
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/feeds/events", body)
-			r.RemoteAddr = "127.0.0.1:40000"
-			r.Header.Set("Authorization", "Bearer "+s.key)
+			r := s.request(t, request{method: http.MethodPost, path: feedsPath}, body)
 			r.Header.Set("Content-Type", "application/json")
 			if i%2 == 0 {
 				r.ContentLength = int64(len(text))
 			}
-			w := httptest.NewRecorder()
-			s.api.ServeHTTP(w, r)
-			answers <- w.Code
+			answers <- serveTo(s.api, r).status
 		})
 	}
-	for range more {
-		select {
-		case <-began:
-		case <-time.After(apitest.Patience):
-			t.Fatal("not all bodies are being read")
-		}
-	}
+	began.times(t, more)
 	s.get(t, "/feeds/events").into(t, 200, new([]any))
 	s.post(t, "/feeds/events", `{"name":"quick","description":"d"}`).into(t, 201, new(any))
 	goOn()

@@ -160,6 +160,8 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 	made, path := s.eventFeed(t)
 	s.attach(t, path, source)
 	s.items(t, path, 3)
+	s.observe(t, source, bare("Newest", happening.Scheduled, soon.AddDate(0, 0, 2)))
+	s.items(t, path, 4)
 	legacy := func(in map[string]any) map[string]any {
 		in["sourceType"] = "site"
 		delete(in, "relevanceScore")
@@ -176,18 +178,28 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 		return in
 	}
 	week := url.QueryEscape(soon.AddDate(0, 0, -6).Format(time.RFC3339))
-	for query, number := range map[string]int{
-		"": 2, "?since=" + week: 3, "?since=" + week + "&limit=1&offset=1": 1, "?status=cancelled": 1,
-		"?status=completed&since=" + week: 1,
-		"?orderBy=created&since=" + week:  3, "?until=" + url.QueryEscape(soon.Format(time.RFC3339)): 1, "?limit=1": 1,
-		"?offset=7": 0,
+	for query, titles := range map[string]string{
+		"":                                     "Bare Concert Newest",
+		"?since=" + week:                       "Yesterday Bare Concert Newest",
+		"?since=" + week + "&limit=1&offset=1": "Bare +",
+		"?status=cancelled":                    "Bare",
+		"?status=completed&since=" + week:      "Yesterday",
+		"?orderBy=created&limit=1":             "Newest +",
+		"?until=" + url.QueryEscape(soon.Format(time.RFC3339)): "Bare",
+		"?limit=1":  "Bare +",
+		"?offset=7": "",
 	} {
+		page := into[itemsPage](t, 200, s.get(t, path+"/items"+query))
+		shown := page.titles()
+		if page.Pagination.HasMore {
+			shown = append(shown, "+")
+		}
+		assert.Equal(t, strings.Join(shown, " "), titles, "%s", query)
 		var current, old map[string]any
 		s.get(t, path+"/items"+query).into(t, 200, &current)
 		answer := s.get(t, "/v0"+path+"/items"+query)
 		answer.into(t, 200, &old)
 		items := current["items"].([]any)
-		assert.Equal(t, len(items), number, "%s … items", query)
 		for i := range items {
 			items[i] = legacy(items[i].(map[string]any))
 		}

@@ -109,50 +109,6 @@ func (p itemsPage) titles() []string {
 	return titles
 }
 
-func TestItemsOfAnAttachedSource(t *testing.T) {
-	s := serve(t)
-	source, soon := s.site(t), tomorrow()
-	s.observe(t, source, s.concert("Third", soon.AddDate(0, 0, 20)))
-	s.observe(t, source, s.concert("First", soon))
-	s.observe(t, source, happening.Details{Title: "Bare", Instances: []happening.Instance{{
-		ID: uuid.New(), Status: happening.Cancelled,
-		Occurrences: []happening.Occurrence{{ID: uuid.New(), Start: soon.Add(time.Hour), Status: happening.Cancelled}},
-	}}})
-	_, path := s.eventFeed(t)
-	s.attach(t, path, source)
-	path += "/items"
-	var page itemsPage
-	must.Eventually(t, "the items are in the feed", func() bool {
-		s.get(t, path).into(t, 200, &page)
-		return page.Total == 3
-	})
-	assert.Slices(t, page.titles(), []string{"First", "Bare", "Third"}, "in order of occurrence")
-	if o := page.Items[0].Occurrence; o.Next == nil || len(o.InRange) != 2 || o.Total != 2 || o.Upcoming != 2 {
-		t.Errorf("occurrences of the first: %+v", o)
-	}
-	if o := page.Items[1].Occurrence; o.Upcoming != 0 || o.Total != 1 {
-		t.Errorf("occurrences of the cancelled one: %+v", o)
-	}
-	for query, want := range map[string]struct {
-		titles string
-		more   bool
-	}{
-		"?limit=2": {"First Bare", true}, "?limit=2&offset=2": {"Third", false}, "?status=cancelled": {"Bare", false},
-		"?status=completed": {"", false},
-		"?until=" + soon.AddDate(0, 0, 3).Format(time.RFC3339): {"First Bare", false},
-	} {
-		s.get(t, path+query).into(t, 200, &page)
-		if got := strings.Join(page.titles(), " "); got != want.titles || page.Pagination.HasMore != want.more {
-			t.Errorf("%s: %s, more %v", query, got, page.Pagination.HasMore)
-		}
-	}
-	s.get(t, path+"?include=source&orderBy=created").into(t, 200, &page)
-	for _, item := range page.Items {
-		assert.True(t, item.Source["type"] == "site" && item.Source["url"] == "https://example.org/events" &&
-			len(item.Source) == 2, "source block of %s: %v", item.Title, item.Source)
-	}
-}
-
 // An item is scored for its feed, again when the feed is renamed or the item revised, in the current shape alone;
 // another organization's feed of the same source scores it for itself. Switched off, nothing is shown.
 func TestRelevanceScore(t *testing.T) {

@@ -16,12 +16,10 @@ import (
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/webhook"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
-	"carillon/projections/sources"
 )
 
 // The document describes every route, and no route that there isn't.
@@ -205,9 +203,7 @@ func TestExamplesAreRight(t *testing.T) {
 func TestExamplesOfRequestsAreAccepted(t *testing.T) {
 	s := serve(t)
 	w := s.filledFeed(t)
-	example := command.RegisterSource{Type: "site", URL: dev.ExampleSource}
-	made := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, example))(t)
-	s.Await(t, made.Position, sources.ReadModel.Name)
+	s.Source(t, dev.ExampleSource, "")
 	paths := documented.Document(t).Paths.Map()
 	fill := strings.NewReplacer("{ref}", "crm", "{subRef}", "news", "{id}", w.feed, "{feedId}", w.feed, "{itemId}", w.item)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,8 +71,13 @@ func TestRotationOverlapsForADay(t *testing.T) {
 			"masked secret %d = %+v", i, secret)
 	}
 	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
-		"destination.secret-rotated.v1",
-		"destination.secret-rotated.v1")
+		"destination.secret-rotated.v1", "destination.secret-rotated.v1")
+	for range 7 {
+		s.rotate(t, "crm")
+	}
+	s.post(t, destinationsPath+"/crm/secrets/rotate", "").refused(t, 409, "CONFLICT", "10 secrets are active")
+	s.post(t, destinationsPath+"/crm/secrets/"+first.ID+"/expire", "").into(t, 200, new(any))
+	assert.Equal(t, len(s.rotate(t, "crm")), 10, "secrets")
 	log, stored := s.logged(t), s.stored(t, "destination-"+created.ID)
 	for _, secret := range again {
 		assert.True(t, !strings.Contains(log, secret.Secret[6:]) && !strings.Contains(stored, secret.Secret[6:]) &&
@@ -111,18 +115,6 @@ func (s *server) stored(t *testing.T, stream string) string {
 		all.Write(recorded.Metadata)
 	}
 	return all.String()
-}
-
-func TestTenSecretsAtMost(t *testing.T) {
-	s := serve(t)
-	created := s.destination(t, "crm")
-	for range 9 {
-		s.rotate(t, "crm")
-	}
-	s.post(t, destinationsPath+"/crm/secrets/rotate", "").refused(t, 409, "CONFLICT", "10 secrets are active")
-	oldest := created.Secrets[0].ID
-	s.post(t, destinationsPath+"/crm/secrets/"+oldest+"/expire", "").into(t, 200, new(any))
-	assert.Equal(t, len(s.rotate(t, "crm")), 10, "secrets")
 }
 
 func TestExpiryIsAtOnce(t *testing.T) {
@@ -167,13 +159,6 @@ func TestConfigIsValidated(t *testing.T) {
 	validate(`{"url":"https://127.0.0.1:1/"}`).into(t, 200, &found)
 	assert.True(t, !found.Reachable && found.StatusCode == nil && found.Error != nil &&
 		strings.HasPrefix(*found.Error, "connection refused"), "an endpoint that is not there: %+v", found)
-	for config, message := range map[string]string{
-		`{"url":"http://example.org/"}`:                     "https",
-		`{"url":"https://10.1.2.3/"}`:                       "private or reserved",
-		`{"url":"https://0x7f.1/x","headers":{"Host":"x"}}`: "Host",
-	} {
-		validate(config).refused(t, 400, "VALIDATION_FAILED", message)
-	}
 	for body, message := range map[string]string{
 		`{}`: "config is required", `{"config":{}}`: "config.url is required",
 		`{"config":{"url":7}}`:                               "config.url must be a string",
@@ -223,7 +208,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	body := `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`
 	s.post(t, destinationsPath, body).into(t, 201, &created)
 	secrets := s.rotate(t, "crm")
-	before, untouched := s.EventTypes(t, "destination-"+created.ID), s.read(t, "crm")
+	untouched := s.read(t, "crm")
 	writes := &counted{Store: s.Commands.Store}
 	s.Commands.Store = writes
 
@@ -266,9 +251,8 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		!strings.Contains(*tested.Error, receiver.URL),
 		"no receiver: %+v, want no status, and an error without the address", tested)
 
-	s.same(t, before, created.ID, untouched)
-	n := writes.appends.Load()
-	assert.True(t, n <= 0, "the tests wrote to the event store %d times", n)
+	assert.Same(t, s.read(t, "crm"), untouched)
+	assert.Equal(t, writes.appends.Load(), 0, "the tests wrote to the event store … times")
 	page := into[page[any]](t, 200, s.get(t, destinationsPath+"/crm/deliveries"))
 	assert.Equal(t, page.Total, 0, "deliveries, want none of a test")
 }
@@ -287,16 +271,6 @@ func (c *counted) Append(
 	return c.Store.Append(ctx, stream, expected, events)
 }
 
-func (s *server) same(t *testing.T, events []string, id string, want destinationView) {
-	t.Helper()
-	if after := s.EventTypes(t, "destination-"+id); len(after) != len(events) {
-		t.Errorf("the destination got %v", after[len(events):])
-	}
-	now := s.read(t, id)
-	assert.True(t, now.Status == want.Status && now.ConsecutiveFailures == want.ConsecutiveFailures &&
-		now.LastFailureAt == nil, "its health changed: %+v", now)
-}
-
 func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
@@ -313,9 +287,7 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	for _, in := range []request{test, validate} {
 		got := s.do(t, in)
 		got.refused(t, 429, "RATE_LIMITED", "10 requests")
-		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 60 {
-			t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
-		}
+		got.comesAgainWithin(t, time.Minute)
 	}
 	for range 12 { // creating is not limited
 		s.post(t, destinationsPath, validate.body[:1]+`"name":"x",`+validate.body[1:]).into(t, 201, new(any))
@@ -323,8 +295,6 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	_, other := s.Organization(t, "Library")
 	validate.key = other
 	s.do(t, validate).into(t, 200, new(any))
-	s.exec(t, "UPDATE carillon.rate_limits SET window_start = window_start - interval '1 minute'") // a minute later
-	s.do(t, test).into(t, 200, new(any))
 	s.rewire(t, func(p *httpapi.Dependencies) { p.Limiter = adapters.NewCheckLimiter(gone(t)) })
 	for _, in := range []request{test, validate} {
 		s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")

@@ -201,7 +201,7 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 	theirs, feed := s.destination(t, "crm"), s.filledFeed(t)
 	subscription := into[idView](t, 201, s.put(t, destinationsPath+"/crm/subscriptions/all", allOf))
 	delivery := s.delivery(t, theirs.ID)
-	known := append(feed.pairs(), "/events/events/{id}", "/events/events/"+s.detail(t, delivery).EventID,
+	known := append(feed.pairs(), "/events/events/{id}", s.eventPath(t, delivery),
 		"{subRef}", subscription.ID, "{id}", delivery, "{secretId}", theirs.Secrets[0].ID)
 	streams := []string{"destination-" + theirs.ID, "feed-" + feed.feed, "item-" + feed.item}
 	written := func() (all []string) {

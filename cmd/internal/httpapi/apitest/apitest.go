@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/app"
 	"carillon/command"
@@ -256,12 +257,15 @@ func (p *Fixture) Organization(tb testing.TB, name string) (id uuid.UUID, key st
 	return made.ID, p.IssueKey(tb, made.ID, nil)
 }
 
-// IssueKey makes a key that works until it expires.
-func (p *Fixture) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Time) string {
+// IssueKey makes a key that works until it expires, with all scopes if none is named.
+func (p *Fixture) IssueKey(
+	tb testing.TB, of uuid.UUID, expires *time.Time, scopes ...organization.Scope,
+) string {
 	tb.Helper()
 	issued, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{
-		Organization: organization,
+		Organization: of,
 		ExpiresAt:    expires,
+		Scopes:       scopes,
 	})
 	if err != nil {
 		tb.Fatal(err)
