@@ -19,12 +19,9 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/wire"
-	"carillon/command"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
-	"carillon/projections/organizations"
 )
 
 // asked counts the lookups of sessions.

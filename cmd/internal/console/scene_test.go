@@ -15,16 +15,11 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/console"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/delivery/dispatching"
-	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
-	"carillon/projections/health"
-	"carillon/projections/publications"
 	"carillon/query"
 )
 

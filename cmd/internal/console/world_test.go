@@ -34,6 +34,7 @@ import (
 	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	runner "carillon/projections"
 	"carillon/projections/audit"
@@ -314,6 +315,15 @@ func (p page) expect(t *testing.T, status int, texts ...string) page {
 	return p
 }
 
+// lacks requires that texts are not in the page's HTML.
+func (p page) lacks(t *testing.T, texts ...string) page {
+	t.Helper()
+	for _, text := range texts {
+		assert.True(t, !strings.Contains(p.body, text), "the page says %q:\n%s", text, p.shown(text))
+	}
+	return p
+}
+
 // shown returns the lines of a page that have most words of a text, or without one its heading and errors. They fit on
 // a screen.
 func (p page) shown(like string) string {
@@ -354,12 +364,7 @@ func (p page) leadsTo(tb testing.TB, location string) {
 // destination creates a destination of the organization.
 func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
 	tb.Helper()
-	made := must.Get(w.Commands.CreateDestination(tb.Context(), command.Caller{
-		Organization: w.org,
-		Actor:        "key:test",
-		RequestID:    uuid.New(),
-	},
-		newDestination(name, address)))(tb)
+	made := must.Get(w.Commands.CreateDestination(tb.Context(), w.by(w.org), newDestination(name, address)))(tb)
 	w.Await(tb, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, dispatching.Name)
 	return made.ID
 }

@@ -83,7 +83,8 @@ func (p *Fixture) Attempted(
 		as.Outcome.ResponseBody = seal(sealing.ResponseBody, body)
 	}
 	if status >= 300 {
-		as.Outcome.FailureReason, as.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d", status)
+		as.Outcome.FailureReason = "http_status"
+		as.Outcome.ErrorMessage = fmt.Sprintf("the endpoint answered %d", status)
 		as.Outcome.ResponseHeaders = seal(sealing.ResponseHeaders, "server: nginx\nx-request-id: f00d\n")
 	}
 	return as
