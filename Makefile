@@ -34,8 +34,8 @@ NIGHTLY  = $(shell grep -rlE --include='*_test.go' '^//go:build nightly|testing\
 # information of no use to a test that only runs. LIMIT ends a test that hangs; a package may take long on a slow machine.
 FIRST    = -short -timeout 10m -vet=off -ldflags=-s -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 WHOLE    = -tags nightly,pebblegozstd -timeout 30m
-# A test that runs for longer ends `make test`, with the goroutines of what runs then.
-LIMIT    = $(GO) run ./cmd/internal/suite/limit 30s
+# A test that hangs ends `make test`, with the goroutines of what runs then: none takes so long beside eight busy loops.
+LIMIT    = $(GO) run ./cmd/internal/suite/limit 3m
 # One Postgres server for all packages of a run.
 BESIDE   = $(GO) run ./projections/pgtest/withpostgres
 # The race detector needs a C compiler, which a fresh machine may not have.

@@ -61,8 +61,8 @@ func run(limit time.Duration, command []string) error {
 	w := watch{limit: limit, out: os.Stdout, quit: func() { _ = group(syscall.SIGQUIT) }}
 	w.follow(events)
 	err = errors.Join(<-decoded, cmd.Wait())
-	if err == nil && w.late {
-		err = errors.New("a test ran for too long: see above")
+	if w.late != "" { // said again at the end, where it is looked for
+		return errors.New(w.late)
 	}
 	return err
 }

@@ -35,8 +35,8 @@ func (t *test) spent() time.Duration {
 type watch struct {
 	limit time.Duration
 	out   io.Writer
-	quit  func() // makes the test binaries print their goroutines and end
-	late  bool
+	quit  func()          // makes the test binaries print their goroutines and end
+	late  string          // says which test is late; "": none
 	tests map[event]*test // by package and name
 }
 
@@ -59,10 +59,9 @@ func (w *watch) follow(events <-chan event) {
 
 func (w *watch) sample() {
 	for of, t := range w.tests {
-		if spent := t.spent(); spent > w.limit && !w.late {
-			w.late = true
-			w.print(fmt.Sprintf("%s of %s has run for %s, the limit of a test: the goroutines of all that runs follow\n",
-				of.Test, of.Package, spent.Round(time.Second)))
+		if spent := t.spent(); spent > w.limit && w.late == "" {
+			w.late = fmt.Sprintf("%s of %s has run for %s, the limit of a test", of.Test, of.Package, spent.Round(time.Second))
+			w.print(w.late + ": the goroutines of all that runs follow\n")
 			w.quit()
 		}
 	}
@@ -99,7 +98,7 @@ func (w *watch) printed(t *test, line string) {
 		return
 	case strings.HasPrefix(strings.TrimSpace(line), "--- "):
 		t.ran, t.since = 0, time.Time{} // it has ended; the event that says so comes with the next line
-	case w.late: // goroutines, which count as printed by any test
+	case w.late != "": // goroutines, which count as printed by any test
 		w.print(line)
 		return
 	}
