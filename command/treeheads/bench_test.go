@@ -3,7 +3,6 @@ package treeheads_test
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"iter"
 	"os"
@@ -120,11 +119,10 @@ func BenchmarkSealVerify(b *testing.B) {
 		}
 	})
 	b.Run("verify", func(b *testing.B) {
-		public, _ := own.Public().(ed25519.PublicKey)
 		v := treeheads.Verification{
 			Store:   store,
 			All:     func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] { return upToHead(ctx, b, store) },
-			Trusted: []ed25519.PublicKey{public},
+			Trusted: trusted,
 		}
 		began := used(b)
 		for range b.N {

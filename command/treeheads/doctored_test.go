@@ -132,15 +132,14 @@ func exports(t *testing.T) map[string]doctored {
 // exportOf is the export of a log of some events, all of one stream.
 func exportOf(t *testing.T, count int, change ...func(*log)) []string {
 	t.Helper()
-	l, id, last := &log{}, uuid.New(), eventstore.NoStream
+	l, id := &log{}, uuid.New()
 	for i := range count {
-		done := must.Get(l.Append(t.Context(), "feed-"+id.String(), last, []eventstore.Proposed{{
+		l.put(t, "feed-"+id.String(), eventstore.Proposed{
 			ID:       uuid.New(),
 			Type:     "feed.revised.v1",
 			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, i),
 			Metadata: []byte(`{"actor":"operator"}`),
-		}}))(t)
-		last = done.Revision
+		})
 	}
 	for _, change := range change {
 		change(l)

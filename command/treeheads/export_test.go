@@ -46,19 +46,13 @@ func linkedExport(t *testing.T) (id uuid.UUID, lines []string) {
 	for i := range linked {
 		linked[i] += uuid.NewString()
 	}
-	last := map[string]eventstore.Revision{}
 	add := func(stream string) {
-		revision, known := last[stream]
-		if !known {
-			revision = eventstore.NoStream
-		}
-		done := must.Get(l.Append(t.Context(), stream, revision, []eventstore.Proposed{{
+		l.put(t, stream, eventstore.Proposed{
 			ID:       uuid.New(),
 			Type:     "disclosure.shown.v1",
 			Data:     fmt.Appendf(nil, `{"destination":%q}`, id),
 			Metadata: []byte(`{"actor":"key:ab12CD34"}`),
-		}}))(t)
-		last[stream] = done.Revision
+		})
 	}
 	for _, stream := range []string{own, linked[0], own, linked[1], linked[0]} {
 		add(stream)
@@ -121,18 +115,16 @@ func withheldExport(t *testing.T, reader uuid.UUID) ([]string, error) {
 	l := &log{}
 	id := uuid.New()
 	shared, other := "item-"+id.String(), "feed-"+id.String()
-	last := map[string]eventstore.Revision{shared: eventstore.NoStream, other: eventstore.NoStream}
 	for _, e := range []struct {
 		stream string
 		of     uuid.UUID
 	}{{shared, town}, {shared, library}, {shared, uuid.Nil}, {shared, town}, {other, library}, {other, uuid.Nil}} {
-		done := must.Get(l.Append(t.Context(), e.stream, last[e.stream], []eventstore.Proposed{{
+		l.put(t, e.stream, eventstore.Proposed{
 			ID:       uuid.New(),
 			Type:     "item.feedback-given.v1",
 			Data:     []byte(`{}`),
 			Metadata: fmt.Appendf(nil, `{"organization":%q,"actor":"key:ab12CD34"}`, e.of),
-		}}))(t)
-		last[e.stream] = done.Revision
+		})
 	}
 	must.Get(sealer(l).Seal(t.Context(), by))(t)
 	var out bytes.Buffer

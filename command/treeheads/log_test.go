@@ -32,13 +32,7 @@ type log []eventstore.Recorded
 func (l *log) Append(
 	_ context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
 ) (done eventstore.Appended, err error) {
-	done.Revision = eventstore.NoStream
-	for _, e := range *l {
-		if e.Stream == stream {
-			done.Revision = e.Revision
-		}
-	}
-	if done.Revision != expected {
+	if done.Revision = l.last(stream); done.Revision != expected {
 		return done, &eventstore.WrongRevisionError{Stream: stream, Expected: expected}
 	}
 	for _, e := range events {
@@ -120,20 +114,29 @@ func (l *log) add(t testing.TB, count int) {
 	t.Helper()
 	for range count {
 		n := len(*l)
-		stream := streamOf(n % 7)
-		last := eventstore.NoStream
-		for _, e := range *l {
-			if e.Stream == stream {
-				last = e.Revision
-			}
-		}
-		must.Get(l.Append(t.Context(), stream, last, []eventstore.Proposed{{
+		l.put(t, streamOf(n%7), eventstore.Proposed{
 			ID:       uuid.NewSHA1(uuid.Nil, fmt.Append(nil, "event ", n)),
 			Type:     "feed.revised.v1",
 			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, n),
 			Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
-		}}))(t)
+		})
 	}
+}
+
+// put appends an event to a stream, wherever that ends.
+func (l *log) put(t testing.TB, stream string, event eventstore.Proposed) {
+	t.Helper()
+	must.Get(l.Append(t.Context(), stream, l.last(stream), []eventstore.Proposed{event}))(t)
+}
+
+// last returns the last revision of a stream.
+func (l *log) last(stream string) eventstore.Revision {
+	for _, e := range slices.Backward(*l) {
+		if e.Stream == stream {
+			return e.Revision
+		}
+	}
+	return eventstore.NoStream
 }
 
 // streamOf names one of seven streams. The first two have one id.
@@ -165,14 +168,21 @@ func sealed(t testing.TB) (*log, []seal.Head) {
 
 func verify(t testing.TB, l *log, elsewhere []seal.Head) *treeheads.Report {
 	t.Helper()
+	return verifyAll(t, l, l.all, elsewhere)
+}
+
+func verifyAll(
+	t testing.TB, store eventstore.Store, all func(context.Context) iter.Seq2[eventstore.Recorded, error],
+	elsewhere []seal.Head,
+) *treeheads.Report {
+	t.Helper()
 	v := treeheads.Verification{
-		Store:     l,
-		All:       l.all,
-		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
+		Store:     store,
+		All:       all,
+		Trusted:   trusted,
 		Elsewhere: elsewhere,
 	}
-	report := must.Get(v.Run(t.Context()))(t)
-	return report
+	return must.Get(v.Run(t.Context()))(t)
 }
 
 // headAt is the place of a head in the log.

@@ -2,6 +2,7 @@ package treeheads_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"fmt"
 	"slices"
 	"testing"
@@ -110,33 +111,16 @@ func cuts() (list []mutation) {
 			func(l *log) { *l = slices.Delete(*l, at, at+5) }))
 	}
 	return append(list,
-		mutation{
-			name:   "the end is cut, head and all",
-			change: func(_ *testing.T, l *log) { *l = (*l)[:l.headAt(3)-4] },
-			kind:   treeheads.Rewritten,
-			index:  39,
-		},
-		mutation{
-			name:   "everything after a head is cut",
-			change: func(_ *testing.T, l *log) { *l = (*l)[:l.headAt(1)+1] },
-			kind:   treeheads.Rewritten,
-			index:  22,
-		},
-		mutation{
-			name:   "all is cut",
-			change: func(_ *testing.T, l *log) { *l = nil },
-			kind:   treeheads.Rewritten,
-		},
-		mutation{
-			name: "more of a stream than its metadata says",
-			change: func(_ *testing.T, l *log) {
-				name := (*l)[0].Stream
-				*l = without(*l, name, 1)
-				cut(l, name, `{"$tb":1}`)
-			},
-			kind:  treeheads.Missing,
-			index: 7,
-		})
+		mutationOf("the end is cut, head and all", treeheads.Rewritten, 39,
+			func(l *log) { *l = (*l)[:l.headAt(3)-4] }),
+		mutationOf("everything after a head is cut", treeheads.Rewritten, 22,
+			func(l *log) { *l = (*l)[:l.headAt(1)+1] }),
+		mutationOf("all is cut", treeheads.Rewritten, 0, func(l *log) { *l = nil }),
+		mutationOf("more of a stream than its metadata says", treeheads.Missing, 7, func(l *log) {
+			name := (*l)[0].Stream
+			*l = without(*l, name, 1)
+			cut(l, name, `{"$tb":1}`)
+		}))
 }
 
 func swaps() (list []mutation) {
@@ -198,38 +182,21 @@ func rewrites() (list []mutation) {
 // forgeries change heads.
 func forgeries() (list []mutation) {
 	for field, change := range map[string]func(*treehead.Signed){
-		"number":    func(e *treehead.Signed) { e.Number++ },
-		"size":      func(e *treehead.Signed) { e.Size++ },
-		"root":      func(e *treehead.Signed) { e.Root[0] ^= 1 },
-		"time":      func(e *treehead.Signed) { e.At = e.At.Add(time.Hour) },
-		"key":       func(e *treehead.Signed) { e.Key = evil[32:] },
-		"signature": func(e *treehead.Signed) { e.Signature[0] ^= 1 },
-		"leaves":    func(e *treehead.Signed) { e.Leaves[0] ^= 1 },
-		"all, signed by another key": func(e *treehead.Signed) {
-			tree, err := seal.ResumeTree(e.Size, e.Nodes)
-			if err != nil {
-				panic(err)
-			}
-			head := seal.Sign(tree, e.Leaves, e.At, evil)
-			e.Key, e.Signature = head.Key, head.Signature
-		},
+		"number":                     func(e *treehead.Signed) { e.Number++ },
+		"size":                       func(e *treehead.Signed) { e.Size++ },
+		"root":                       func(e *treehead.Signed) { e.Root[0] ^= 1 },
+		"time":                       func(e *treehead.Signed) { e.At = e.At.Add(time.Hour) },
+		"key":                        func(e *treehead.Signed) { e.Key = evil[32:] },
+		"signature":                  func(e *treehead.Signed) { e.Signature[0] ^= 1 },
+		"leaves":                     func(e *treehead.Signed) { e.Leaves[0] ^= 1 },
+		"all, signed by another key": func(e *treehead.Signed) { signAgain(e, e.At, evil) },
 	} {
 		for _, number := range []uint64{0, 3} {
 			list = append(list, mutation{
-				name: fmt.Sprintf("%s of head %d", field, number),
-				change: func(t *testing.T, l *log) {
-					t.Helper()
-					stored := &(*l)[l.headAt(number)]
-					event, err := treehead.Events.Decode(stored)
-					must.OK(t, err)
-					head := event.(treehead.Signed)
-					change(&head)
-					if _, stored.Data, err = treehead.Events.Encode(head); err != nil {
-						t.Fatal(err)
-					}
-				},
-				kind:  treeheads.HeadFault,
-				index: number,
+				name:   fmt.Sprintf("%s of head %d", field, number),
+				change: func(t *testing.T, l *log) { t.Helper(); l.forge(t, number, change) },
+				kind:   treeheads.HeadFault,
+				index:  number,
 			})
 		}
 	}
@@ -237,30 +204,35 @@ func forgeries() (list []mutation) {
 		name: "head 3 has another date, signed by the same key",
 		change: func(t *testing.T, l *log) {
 			t.Helper()
-			stored := &(*l)[l.headAt(3)]
-			event := must.Get(treehead.Events.Decode(stored))(t)
-			e := event.(treehead.Signed)
-			tree, err := seal.ResumeTree(e.Size, e.Nodes)
-			must.OK(t, err)
-			head := seal.Sign(tree, e.Leaves, e.At.Add(time.Hour), own)
-			e.At, e.Signature = head.At, head.Signature
-			if _, stored.Data, err = treehead.Events.Encode(e); err != nil {
-				t.Fatal(err)
-			}
+			l.forge(t, 3, func(e *treehead.Signed) { signAgain(e, e.At.Add(time.Hour), own) })
 		},
 		kind:  treeheads.Rewritten,
 		index: 32,
-	}, mutation{
-		name:   "the last head alone is cut",
-		change: func(_ *testing.T, l *log) { *l = (*l)[:l.headAt(3)] },
-		kind:   treeheads.Rewritten,
-		index:  43,
-	}, mutation{
-		name:   "head 1 is cut",
-		change: func(_ *testing.T, l *log) { at := l.headAt(1); *l = slices.Delete(*l, at, at+1) },
-		kind:   treeheads.HeadFault,
-		index:  1,
-	})
+	},
+		mutationOf("the last head alone is cut", treeheads.Rewritten, 43, func(l *log) { *l = (*l)[:l.headAt(3)] }),
+		mutationOf("head 1 is cut", treeheads.HeadFault, 1,
+			func(l *log) { at := l.headAt(1); *l = slices.Delete(*l, at, at+1) }))
+}
+
+// forge changes a head.
+func (l *log) forge(t *testing.T, number uint64, change func(*treehead.Signed)) {
+	t.Helper()
+	stored := &(*l)[l.headAt(number)]
+	head := must.Get(treehead.Events.Decode(stored))(t).(treehead.Signed)
+	change(&head)
+	_, data, err := treehead.Events.Encode(head)
+	must.OK(t, err)
+	stored.Data = data
+}
+
+// signAgain signs a head at a time by a key.
+func signAgain(e *treehead.Signed, at time.Time, key ed25519.PrivateKey) {
+	tree, err := seal.ResumeTree(e.Size, e.Nodes)
+	if err != nil {
+		panic(err)
+	}
+	head := seal.Sign(tree, e.Leaves, at, key)
+	e.At, e.Key, e.Signature = head.At, head.Key, head.Signature
 }
 
 // cutting returns logs in which another client of the store has removed the beginning of a stream, or all of it, before
@@ -272,17 +244,13 @@ func cutting() (list []mutation) {
 	} {
 		for _, at := range []int{0, 1, 5} {
 			for _, scavenged := range []bool{false, true} {
-				list = append(list, mutation{
-					name: fmt.Sprintf("%s of stream %d, scavenged %v", text, at, scavenged),
-					change: func(_ *testing.T, l *log) {
-						cut(l, streamOf(at), metadata)
-						if scavenged {
-							*l = without(*l, streamOf(at), 0)
-						}
-					},
-					kind:  treeheads.Cut,
-					index: 43,
-				})
+				name := fmt.Sprintf("%s of stream %d, scavenged %v", text, at, scavenged)
+				list = append(list, mutationOf(name, treeheads.Cut, 43, func(l *log) {
+					cut(l, streamOf(at), metadata)
+					if scavenged {
+						*l = without(*l, streamOf(at), 0)
+					}
+				}))
 			}
 		}
 	}
@@ -321,12 +289,12 @@ func retired(t *testing.T, sealIt bool) (l *log, streams []string) {
 
 func appendTo(t *testing.T, l *log, stream, name string, data []byte) {
 	t.Helper()
-	must.Get(l.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{{
+	l.put(t, stream, eventstore.Proposed{
 		ID:       uuid.New(),
 		Type:     name,
 		Data:     data,
 		Metadata: []byte(`{"actor":"retirement"}`),
-	}}))(t)
+	})
 }
 
 // Streams may end if a retirement that is sealed, and as it was sealed, names them. Nothing else excuses that.

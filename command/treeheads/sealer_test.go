@@ -2,7 +2,6 @@ package treeheads_test
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -116,14 +115,7 @@ func burst(t testing.TB, store eventstore.Store, count int) (stream string) {
 // verifyWhole verifies a server as "carillon audit verify" does, the store's own events included.
 func verifyWhole(t testing.TB, store *esdb.Store, elsewhere []seal.Head) *treeheads.Report {
 	t.Helper()
-	v := treeheads.Verification{
-		Store:     store,
-		All:       store.Events,
-		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
-		Elsewhere: elsewhere,
-	}
-	report := must.Get(v.Run(t.Context()))(t)
-	return report
+	return verifyAll(t, store, store.Events, elsewhere)
 }
 
 // The embedded node and servers like 23.10 and 25.0 are sealed while bursts of events arrive, verified with a stream
