@@ -6,13 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
-	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
@@ -148,46 +145,15 @@ func startNode(t testing.TB) node {
 // twoDeliveries schedules two deliveries to alpha.
 func (n node) twoDeliveries() {
 	n.t.Helper()
-	ctx, by := n.t.Context(), eventstore.Metadata{Organization: org, Actor: "test"}
-	created := must.Get(destination.Aggregate.Execute(ctx, n.store, alpha, destination.Create{
-		Organization: org,
-		SecretID:     uuid.New(),
-		Secret:       []byte("sealed"),
-		At:           noon,
-		Settings:     destination.Settings{Name: "CRM", URL: "https://example.org/hook"},
-	}, destination.Options{Metadata: by}))(n.t)
-	at := map[string]eventstore.Position{"destinations": created.Position}
-	for i := range 2 {
-		publish := publication.Publish{Published: publication.Published{
-			Organization: org,
-			Type:         "news.item.added",
-			Source:       "https://example.org/news",
-			Time:         noon,
-			FeedType:     "news",
-			FeedID:       feed,
-			Data:         []byte(`{}`),
-		}}
-		published, err := publication.Aggregate.Execute(ctx, n.store, event(i+1), publish, publication.Options{Metadata: by})
-		must.OK(n.t, err)
-		schedule := dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
-			Publication: event(i + 1),
-			At:          noon,
-			Deliveries:  []dispatch.Scheduled{to(alpha)},
-			Event: dispatch.Summary{
-				Type:     "news.item.added",
-				Source:   "https://example.org/news",
-				Time:     noon,
-				FeedType: "news",
-				FeedID:   feed,
-			},
-		}}
-		scheduled, err := dispatch.Aggregate.Execute(ctx, n.store, event(i+1), schedule, dispatch.Options{Metadata: by})
-		must.OK(n.t, err)
-		at["publications"], at["deliveries"] = published.Position, scheduled.Position
+	h := history{projecttest.New(n.t), n.t}
+	h.destination(alpha)
+	for event := range 2 {
+		h.publish(event + 1)
+		h.schedule(event+1, noon, to(alpha))
 	}
-	for name, position := range at {
-		must.True(n.t, n.runner.Progress.Await(ctx, position, name), "%s did not get there", name)
-	}
+	h.AppendTo(n.store)
+	n.eventually(`SELECT (SELECT count(*) FROM destinations.destinations) = 1
+		AND (SELECT count(*) FROM publications.publications) = 2 AND (SELECT count(*) FROM deliveries.due) = 2`)
 }
 
 func (n node) exec(sql string, arguments ...any) {

@@ -16,7 +16,6 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
-	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
@@ -26,29 +25,11 @@ import (
 	"carillon/projections/projecttest"
 )
 
-// store is the log in an event store, in the same order.
-func (f fixture) store() eventstore.Store {
+// runner runs read models on the database of the fixture, from nothing but the log.
+func (f fixture) runner() *projections.Runner {
 	f.t.Helper()
 	store := nodetest.Start(f.t)
-	for _, e := range f.Events() {
-		proposed := []eventstore.Proposed{{
-			ID:       e.ID,
-			Type:     e.Type,
-			Data:     e.Data,
-			Metadata: e.Metadata,
-		}}
-		expected := e.Revision - 1
-		if e.Revision == 0 {
-			expected = eventstore.NoStream
-		}
-		must.Get(store.Append(f.t.Context(), e.Stream, expected, proposed))(f.t)
-	}
-	return store
-}
-
-// runner runs read models on the database of the fixture, from nothing.
-func (f fixture) runner(store eventstore.Store) *projections.Runner {
-	f.t.Helper()
+	f.AppendTo(store)
 	for _, schema := range []string{"items", "feeds"} {
 		must.Get(f.Pool.Exec(f.t.Context(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"))(f.t)
 	}
@@ -217,7 +198,7 @@ func TestRebuild_equalsLive(t *testing.T) {
 		for _, table := range append([]string{"items.merged"}, tables...) {
 			assert.True(t, !strings.Contains(live, "# "+table+"\n#"), "seed %d has nothing in %s", seed, table)
 		}
-		runner := f.runner(f.store())
+		runner := f.runner()
 		f.project(runner)
 		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
 			t.Fatalf("seed %d (-live +built):\n%s", seed, diff)
@@ -243,7 +224,7 @@ func BenchmarkRebuild(b *testing.B) {
 		f.add(uuid.New(), typical(i))
 	}
 	usage := pgtest.UsageOf(b.Context(), b, f.Pool)
-	runner := f.runner(f.store())
+	runner := f.runner()
 	f.project(runner)
 	b.ResetTimer()
 	own, its := usage.Process(), usage.Postgres()

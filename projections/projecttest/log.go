@@ -156,6 +156,19 @@ func (l *Log) Append(event eventstore.Recorded) {
 // Events are all there are, in order.
 func (l *Log) Events() []eventstore.Recorded { return l.events }
 
+// AppendTo appends all events to an event store, in order.
+func (l *Log) AppendTo(store eventstore.Store) {
+	l.t.Helper()
+	for _, e := range l.events {
+		must.Get(store.Append(l.t.Context(), e.Stream, e.Revision-1, []eventstore.Proposed{{
+			ID:       e.ID,
+			Type:     e.Type,
+			Data:     e.Data,
+			Metadata: e.Metadata,
+		}}))(l.t)
+	}
+}
+
 // Project brings the read models up to date; each gets what is new as one batch.
 func (l *Log) Project() {
 	l.t.Helper()
@@ -240,7 +253,7 @@ func project(t testing.TB, r reader, events []eventstore.Recorded) error {
 // Placeless returns a dump without the places of events in the log.
 func Placeless(dump string) string { return places.ReplaceAllString(dump, "") }
 
-var places = regexp.MustCompile(`, "changed_sequence": \d+`)
+var places = regexp.MustCompile(`, "(changed_)?sequence": \d+`)
 
 // Dump renders the rows of tables ("schema.table") as JSON lines, sorted, to compare two states of a read model.
 func (l *Log) Dump(tables ...string) string {
