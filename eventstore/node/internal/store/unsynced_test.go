@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/google/uuid"
 
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
@@ -108,15 +105,11 @@ func TestAcknowledgedPositionBecomesDurable(t *testing.T) {
 	fs := newTroubled()
 	s := openIn(t, fs)
 	position := mustAppend(t, s, "s", 3).Position
-	deadline := time.Now().Add(patience)
-	for {
+	must.Eventually(t, "it is durable", func() bool {
 		said, known, err := readAcknowledgement(fs.CrashClone(vfs.CrashCloneCfg{}), "node")
-		must.True(t, err == nil && known && !time.Now().After(deadline), "%+v, %v, %v", said, known, err)
-		if said.position == position {
-			break
-		}
-		<-time.After(time.Millisecond)
-	}
+		must.True(t, err == nil && known, "%+v, %v, %v", said, known, err)
+		return said.position == position
+	})
 	mustClose(t, s)
 }
 
@@ -133,56 +126,28 @@ func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
 		event := Propose(EventContent{Stream: stream, Type: "thing.happened", Data: data})
 		must.Get(s.Append(t.Context(), stream, Any(), []Proposed{event}))(t)
 	}
-	within := time.After(patience)
-	for {
+	must.Eventually(t, "all is compacted", func() bool {
 		metrics := s.db.Metrics()
-		if metrics.Compact.Count > 0 && metrics.Levels[0].Sublevels < 4 && metrics.Compact.NumInProgress == 0 {
-			return
-		}
-		select {
-		case <-within:
-			t.Fatalf("%s", metrics)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-func opened(t *testing.T, options Options) *Store {
-	t.Helper()
-	options.Dir, options.FS = "store", vfs.NewMem()
-	s := must.Get(Open(options))(t)
-	t.Cleanup(func() {
-		must.OK(t, s.Close())
+		return metrics.Compact.Count > 0 && metrics.Levels[0].Sublevels < 4 && metrics.Compact.NumInProgress == 0
 	})
-	return s
-}
-
-// begin appends the first event of a stream.
-func begin(t *testing.T, s *Store, stream string) error {
-	t.Helper()
-	_, err := s.Append(t.Context(), stream, NoStream(), []Proposed{
-		Propose(EventContent{
-			ID:     EventID(uuid.New()),
-			Stream: stream,
-			Type:   "t",
-			JSON:   true,
-			Data:   []byte("{}"),
-		}),
-	})
-	return err
 }
 
 // Heads that were written and have left the cache are found again.
 func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
 	t.Parallel()
-	s := opened(t, Options{Heads: minHeads})
+	s := must.Get(Open(Options{Dir: "store", FS: vfs.NewMem(), Heads: minHeads}))(t)
 	const streams = 5 * minHeads
+	begin := func(i int) error {
+		stream := fmt.Sprint("thing-", i)
+		return assert.Err(s.Append(t.Context(), stream, NoStream(), propose(stream, 1, 2)))
+	}
 	for i := range streams {
-		must.OK(t, begin(t, s, "thing-"+strconv.Itoa(i)))
+		must.OK(t, begin(i))
 	}
 	for i := range streams {
 		var wrong *WrongRevisionError
-		err := begin(t, s, "thing-"+strconv.Itoa(i))
+		err := begin(i)
 		must.True(t, errors.As(err, &wrong) && wrong.Current == 0, "stream %d is begun a second time: %v", i, err)
 	}
+	mustClose(t, s)
 }

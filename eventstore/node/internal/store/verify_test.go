@@ -123,25 +123,21 @@ func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 	put(t, s, MetadataStream("b"), MetadataType, `{"$tb":3}`, 1)
 	put(t, s, "b", "x", `{}`, 3)
 	must.Equal(t, must.Get(s.Scavenge(t.Context(), nil))(t).Events, 3, "scavenged")
-	check := func(when string) {
+	check := func(when string, want int) {
 		t.Helper()
 		seen := 0
 		last, end, err := s.ReadAll(0, func(Record) bool { seen++; return true })
-		if err != nil || !end || last != s.Watermark() || seen != 4 {
+		if err != nil || !end || last != s.Watermark() || seen != want {
 			t.Errorf("%s: %d events up to %d of %d, end %t, %v", when, seen, last, s.Watermark(), end, err)
 		}
 	}
-	check("after the scavenge")
-	must.OK(t, s.Close())
+	check("after the scavenge", 4)
+	mustClose(t, s)
 	s = must.Get(Open(Options{Dir: dir}))(t)
-	check("opened again")
+	check("opened again", 4)
 	put(t, s, "a", "x", `{}`, 1)
-	seen := 0
-	if last, _, err := s.ReadAll(0, func(Record) bool { seen++; return true }); err != nil || seen != 5 ||
-		last != s.Watermark() {
-		t.Errorf("after one more: %d events up to %d of %d, %v", seen, last, s.Watermark(), err)
-	}
-	must.OK(t, s.Close())
+	check("after one more", 5)
+	mustClose(t, s)
 }
 
 // Pebble would open a store with a damaged manifest as an older state of itself, and remove the files of the newer one.
@@ -176,11 +172,8 @@ func TestDamagedManifestIsRefused(t *testing.T) {
 	// An edit that a crash cut off was never relied upon.
 	write(append(append([]byte(nil), intact...), intact[:20]...))
 	s = must.Get(Open(Options{Dir: dir}))(t)
-	seen := 0
-	if _, _, err := s.ReadAll(0, func(Record) bool { seen++; return true }); err != nil || seen != 40 {
-		t.Errorf("%d events, %v", seen, err)
-	}
-	must.OK(t, s.Close())
+	assert.Equal(t, countAll(t, s), 40, "events")
+	mustClose(t, s)
 }
 
 // Missing tables can't be repaired by leaving more out.
