@@ -49,22 +49,17 @@ func (w *world) serve(store *esdb.Store, model projections.ReadModel) (r *projec
 }
 
 // status waits until the tally's status is as wanted.
-func (w *world) status(what string, wanted func(projections.Status) bool) projections.Status {
+func (w *world) status(what string, wanted func(projections.Status) bool) (found projections.Status) {
 	w.Helper()
-	for {
-		statuses, err := projections.Statuses(w.ctx, w.pool)
-		must.True(w, err == nil, "%s: %v", what, err)
-		for _, s := range statuses {
-			if s.Name == tally.Name && wanted(s) {
-				return s
+	must.Eventually(w, what, func() bool {
+		for _, found = range must.Get(projections.Statuses(w.ctx, w.pool))(w) {
+			if found.Name == tally.Name && wanted(found) {
+				return true
 			}
 		}
-		select {
-		case <-w.ctx.Done():
-			w.Fatalf("%s: %+v", what, statuses)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return false
+	})
+	return found
 }
 
 // reached reports whether a read model settles within a while.

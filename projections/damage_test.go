@@ -101,7 +101,7 @@ func TestDamagedReadModelComesBack(t *testing.T) {
 					w.exec(damage.sql)
 					w.project(carrying)
 				}
-				w.within("it stays away", func() bool { return w.marked() >= 0 && w.count(stream) == want })
+				must.Eventually(t, "it is back", func() bool { return w.marked() >= 0 && w.count(stream) == want })
 			})
 		}
 	}

@@ -124,17 +124,6 @@ func (w *world) checkpoint(name string) eventstore.Position {
 	return eventstore.Start
 }
 
-func (w *world) within(what string, is func() bool) {
-	w.Helper()
-	for tick := time.NewTicker(5 * time.Millisecond); !is(); {
-		select {
-		case <-tick.C:
-		case <-w.ctx.Done():
-			w.Fatal(what)
-		}
-	}
-}
-
 // Deferred work is in no checkpoint before it is done, and then without another event.
 func TestDeferred_checkpointWaits(t *testing.T) {
 	w := newWorld(t)
@@ -155,7 +144,7 @@ func TestDeferred_checkpointWaits(t *testing.T) {
 	go func() { recorded <- progress.AwaitRecorded(w.ctx, next, laterName) }()
 	close(l.let)
 	assert.True(t, <-recorded, "it does not count as recorded")
-	w.within("the checkpoint stays behind", func() bool { return !w.checkpoint(laterName).Before(next) })
+	must.Eventually(t, "the checkpoint follows", func() bool { return !w.checkpoint(laterName).Before(next) })
 }
 
 func TestDeferred_endWaits(t *testing.T) {
@@ -186,7 +175,7 @@ func TestDeferred_failureRestarts(t *testing.T) {
 	first.fail(errors.New("broken"))
 	second := <-made
 	<-first.over
-	w.within("the event is not seen again", func() bool {
+	must.Eventually(t, "the event is seen again", func() bool {
 		second.mu.Lock()
 		defer second.mu.Unlock()
 		return second.n == 1
@@ -350,18 +339,17 @@ func (w *world) listened(progress *projections.Progress) {
 		default:
 		}
 	})
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	must.Eventually(w, "it hears", func() bool {
 		var probe pgx.Batch
 		progress.QueueTell(&probe, "probe")
 		must.OK(w, w.pool.SendBatch(w.ctx, &probe).Close())
 		select {
 		case <-heard:
-			return
-		case <-tick.C:
+			return true
+		default:
+			return false
 		}
-	}
+	})
 }
 
 const patientName = "patient"

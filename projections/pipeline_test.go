@@ -250,7 +250,7 @@ func TestConsumers_surviveAPanic(t *testing.T) {
 			at := w.append(stream, revision, "thing.happened.v1")
 			w.await(projected, at, tally.Name)
 			w.await(reacted, at, shakyName)
-			w.within("the checkpoint", func() bool { return w.checkpoint(shakyName) == at })
+			must.Eventually(t, "the checkpoint is saved", func() bool { return w.checkpoint(shakyName) == at })
 			if got, want := w.count(stream), int(revision)+2; got != want || !p.done.Load() {
 				t.Errorf("count = %d, want %d; panicked: %t", got, want, p.done.Load())
 			}

@@ -216,10 +216,11 @@ func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 	w.await(progress, good, tally.Name)
 	bad := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
 	var stopped string
-	for deadline := time.Now().Add(patience); stopped == "" && time.Now().Before(deadline); {
+	must.Eventually(t, "it stops", func() bool {
 		must.OK(t, w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").
 			Scan(&stopped))
-	}
+		return stopped != ""
+	})
 	assert.Is(t, stop(), eventstore.ErrUndecodable, "error")
 	assert.True(t, strings.Contains(stopped, "thing.exploded.v1"), "stopped = %q, want it to name the event", stopped)
 	var commit uint64 // servers may send a checkpoint between two events

@@ -155,7 +155,7 @@ func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
 	first.sever()
 	seen("after the first was cut off")
 	second.sever()
-	w.within("two that are cut off hold locks", func() bool { return running() == 0 })
+	must.Eventually(t, "two that are cut off hold no locks", func() bool { return running() == 0 })
 	first.mend()
 	seen("after the first is back")
 	second.mend()

@@ -82,16 +82,24 @@ func (s *queueFixture) schedule() (id uuid.UUID) {
 	return dispatch.DeliveryID(event, s.destination)
 }
 
-func (s *queueFixture) succeed(id uuid.UUID) {
+// attempted records the first attempt of a delivery, and returns when the next one is due if it failed.
+func (s *queueFixture) attempted(id uuid.UUID, o deliveryaggregate.Outcome, wait ...time.Duration) (next time.Time) {
 	s.Helper()
-	must.Get(deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
+	recorded := must.Get(deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
 		Organization: s.organization,
 		Destination:  s.destination,
 		Number:       1,
 		Trigger:      deliveryaggregate.Automatic,
-		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 204},
-		At:           time.Now(),
+		Outcome:      o,
+		At:           time.Now().UTC().Truncate(time.Microsecond),
+		Retry:        deliveryaggregate.Retry{Schedule: wait},
 	}, deliveryaggregate.Options{}))(s)
+	return recorded.State.NextAttemptAt
+}
+
+func (s *queueFixture) succeed(id uuid.UUID) {
+	s.Helper()
+	s.attempted(id, deliveryaggregate.Outcome{ResponseStatus: 204})
 }
 
 // queue is that of one more worker, whose clock is wrong by some time.
@@ -205,10 +213,7 @@ func TestWorkerReleasesForgottenLeases(t *testing.T) {
 	}
 	assert.Equal(t, recovered(), 0, "gave back … before the read model knew what came of them")
 	s.project(deliveries.ReadModel)
-	for deadline := time.Now().Add(patience); recovered() == 0; {
-		must.True(t, !time.Now().After(deadline), "nothing was given back")
-		<-time.After(5 * time.Millisecond)
-	}
+	must.Eventually(t, "something is given back", func() bool { return recovered() > 0 })
 	s.claims(mine, forgotten)
 	ids, _ := s.claim(mine)
 	assert.True(t, len(ids) == 0, "claimed %v again", ids)
@@ -299,8 +304,9 @@ func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 	q, _ := s.queue(0)
 	s.schedule() // for a destination that is full
 	ask := schedule.Room{PerDestination: 10, Limit: 10, Full: []uuid.UUID{s.destination}}
+	failed := deliveryaggregate.Outcome{ResponseStatus: 503, FailureReason: "http_status"}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		due := s.retried(s.schedule(), 500*time.Millisecond)
+		due := s.attempted(s.schedule(), failed, 500*time.Millisecond)
 		looked := false
 		for q.Now().Before(due) {
 			_, err := q.Claim(s.Context(), ask, claimLease)
@@ -322,19 +328,4 @@ func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 		return
 	}
 	t.Error("no claim was made before the retry was due")
-}
-
-// retried records that a delivery failed and is due again after a wait.
-func (s *queueFixture) retried(id uuid.UUID, wait time.Duration) time.Time {
-	s.Helper()
-	recorded := must.Get(deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
-		Organization: s.organization,
-		Destination:  s.destination,
-		Number:       1,
-		Trigger:      deliveryaggregate.Automatic,
-		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 503, FailureReason: "http_status"},
-		At:           time.Now().UTC().Truncate(time.Microsecond),
-		Retry:        deliveryaggregate.Retry{Schedule: []time.Duration{wait}},
-	}, deliveryaggregate.Options{}))(s)
-	return recorded.State.NextAttemptAt
 }
