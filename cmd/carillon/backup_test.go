@@ -54,17 +54,12 @@ func (j *installationJourney) backup(to string, keys int) {
 	assert.True(j, made.Keys == keys && made.Events != 0, "backed up %+v, want %d keys", made, keys)
 }
 
-// masterKey copies the master key of the server into a new directory.
-func (j *installationJourney) masterKey(to string) {
-	j.Helper()
-	key, err := os.ReadFile(j.at("data/" + config.MasterKeyFile))
-	if err == nil {
-		err = os.MkdirAll(j.at(to), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(j.at(to), config.MasterKeyFile), key, 0o600)
-	}
-	must.OK(j, err)
+// copyMasterKey copies the master key of a server into a directory, which may be new.
+func copyMasterKey(t *testing.T, from, to string) {
+	t.Helper()
+	key := must.Get(os.ReadFile(filepath.Join(from, config.MasterKeyFile)))(t)
+	must.OK(t, os.MkdirAll(to, 0o700))
+	must.OK(t, os.WriteFile(filepath.Join(to, config.MasterKeyFile), key, 0o600))
 }
 
 func (j *installationJourney) api(method, path, body string, want int) string {
@@ -98,7 +93,7 @@ func TestBackupAndRestore(t *testing.T) {
 	j.stop()
 	fails(j.T, 1, "must be empty", "restore", j.at("backup"), "--data-dir", j.at("data"))
 	assert.True(t, !j.hasKey(j.later), "the key of a deleted destination is back, after the server has ended")
-	j.masterKey("new")
+	copyMasterKey(j.T, j.at("data"), j.at("new"))
 	must.OK(t, os.RemoveAll(j.at("data/eventstore")))
 	answer[backup.Manifest](t, "restore", j.at("one"), "--data-dir", j.at("data"))
 	j.restored()
@@ -182,7 +177,7 @@ func (j *installationJourney) rotated() {
 	assert.True(j, err != nil && strings.Contains(err.Error(), "was rotated"),
 		"a backup by the key of before is taken for whole: %v", err)
 	j.backup("rotated", 2)
-	j.masterKey("other")
+	copyMasterKey(j.T, j.at("data"), j.at("other"))
 	answer[backup.Manifest](j.T, "restore", j.at("rotated"), "--data-dir", j.at("other"))
 }
 

@@ -136,12 +136,7 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	stop()
 
 	fresh, database, change := elsewhere("new")
-	must.OK(t, os.Mkdir(at("new"), 0o700))
-	master, err := os.ReadFile(filepath.Join(at("old"), config.MasterKeyFile))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(at("new"), config.MasterKeyFile), master, 0o600)
-	}
-	must.OK(t, err)
+	copyMasterKey(t, at("old"), at("new"))
 	restored := answer[backup.Manifest](t, append([]string{"restore", at("backup")}, fresh...)...)
 	assert.True(t, restored.Keys == made.Keys && restored.Events == made.Events && restored.Streams == made.Streams,
 		"restored %+v of %+v", restored, made)

@@ -82,9 +82,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 		"delivery not found":    {"delivery", "replay", uuid.NewString()},
 		"event not found":       {"events", "show", uuid.NewString()},
 	} {
-		code, out, errors := runIn(t.Context(), "", append(args, s.api()...)...)
-		assert.True(t, code == 1 && out == "" && strings.Contains(errors, text),
-			"carillon %v: exit %d\n%s%s", args, code, out, errors)
+		fails(t, 1, text, append(args, s.api()...)...)
 	}
 }
 
@@ -96,27 +94,16 @@ func TestOperatorsLookForDeliveries(t *testing.T) {
 	subject := uuid.NewString()
 	s.ok("trigger", "research.status.changed", "--subject", subject)
 	l.next(subject) // and is refused
-	asOperator := func(args ...string) (int, string, string) {
-		own := []string{"--org", app.DevelopmentOrganization.String()}
-		return runIn(t.Context(), "", append(append(args, own...), s.server...)...)
-	}
-	for _, ask := range []func(...string) (int, string, string){
-		asOperator,
-		func(args ...string) (int, string, string) { return 0, s.asked(args...), "" },
-	} {
+	asOperator := append([]string{"--org", app.DevelopmentOrganization.String()}, s.server...)
+	for _, as := range [][]string{asOperator, s.api()} {
 		must.Eventually(t, "it is among the failing", func() bool {
-			code, out, errors := ask("deliveries", "--failing")
-			must.Equal(t, code, 0, "exit … %s", errors)
-			return strings.Contains(out, subject)
+			return strings.Contains(prints(t, "", append([]string{"deliveries", "--failing"}, as...)...), subject)
 		})
 	}
 	for _, args := range [][]string{{"destinations"}, {"events", "--subject", subject}, {"deliveries"}} {
-		code, out, errors := asOperator(args...)
-		assert.True(t, code == 0 && strings.Contains(out, "ID"), "carillon %v: exit %d %s%s", args, code, out, errors)
+		prints(t, "ID", append(args, asOperator...)...)
 	}
-	code, _, errors := runIn(t.Context(), "", append([]string{"deliveries", "--org", uuid.NewString()}, s.server...)...)
-	assert.True(t, code == 1 && strings.Contains(errors, "organization not found"),
-		"an unknown organization: exit %d %s", code, errors)
+	fails(t, 1, "organization not found", append([]string{"deliveries", "--org", uuid.NewString()}, s.server...)...)
 }
 
 func TestEventsTail(t *testing.T) {

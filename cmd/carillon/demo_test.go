@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,12 +72,9 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	files := []string{"--cert", cert, "--key", key, "--data-dir", s.server[1]}
-	certify := func(args ...string) (int, string, string) {
-		return runIn(t.Context(), "", append(append([]string{"dev", "certificate"}, args...), files...)...)
-	}
+	certify := func(names ...string) []string { return slices.Concat([]string{"dev", "certificate"}, names, files) }
 	for range 2 { // the second replaces the first
-		code, out, errors := certify("localhost", "127.0.0.1")
-		must.True(t, code == 0 && strings.Contains(out, cert), "exit %d\n%s%s", code, out, errors)
+		prints(t, cert, certify("localhost", "127.0.0.1")...)
 	}
 	pair := must.Get(tls.LoadX509KeyPair(cert, key))(t)
 	receiver := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -87,13 +85,9 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	body := `{"config":{"url":"` + receiver.URL + `"}}`
 	answer := ask(t, development(t).key, http.MethodPost, url, body, http.StatusOK)
 	assert.True(t, strings.Contains(answer, `"reachable":true`), "validate: %s", answer)
-	if code, _, errors := certify("receiver.example"); code != 1 || !strings.Contains(errors, "CARILLON_EGRESS_CA") {
-		t.Errorf("a name elsewhere: exit %d %s", code, errors)
-	}
+	fails(t, 1, "CARILLON_EGRESS_CA", certify("receiver.example")...)
 	must.OK(t, os.WriteFile(key, []byte("of another program"), 0o600))
-	if code, _, errors := certify("localhost"); code != 1 || !strings.Contains(errors, "name other files") {
-		t.Errorf("files of another program: exit %d %s", code, errors)
-	}
+	fails(t, 1, "name other files", certify("localhost")...)
 	fails(t, 1, "not the data directory of a development server", "dev", "certificate", "localhost", "--data-dir", dir,
 		"--cert", cert+"2")
 }
@@ -143,9 +137,7 @@ func TestConfigShow(t *testing.T) {
 func TestInitMakesSecrets(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), ".env")
-	if code, _, errors := runIn(t.Context(), "", "init", file); code != 0 {
-		t.Fatal(errors)
-	}
+	prints(t, "", "init", file)
 	made := string(must.Get(os.ReadFile(file))(t))
 	values := map[string]string{}
 	for line := range strings.Lines(made) {
@@ -158,14 +150,9 @@ func TestInitMakesSecrets(t *testing.T) {
 			t.Errorf("%s is %q", found[1], values[found[1]])
 		}
 	}
-	if info := must.Get(os.Stat(file))(t); info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v", info.Mode())
-	}
-	args := []string{"serve", "--check-config", "--master-key", values["CARILLON_MASTER_KEY"],
-		"--admin-token", values["CARILLON_ADMIN_TOKEN"]}
-	if code, out, errors := runIn(t.Context(), "", args...); code != 0 || !strings.Contains(out, "settings are right") {
-		t.Errorf("%d, %s, %s", code, out, errors)
-	}
+	assert.Equal(t, must.Get(os.Stat(file))(t).Mode().Perm(), 0o600, "mode")
+	prints(t, "settings are right", "serve", "--check-config", "--master-key", values["CARILLON_MASTER_KEY"],
+		"--admin-token", values["CARILLON_ADMIN_TOKEN"])
 	fails(t, 1, "is there already", "init", file)
 	fails(t, 2, "is missing: CARILLON_TLS_CERT needs it", "serve", "--check-config", "--tls-cert", file)
 	assert.Equal(t, string(must.Get(os.ReadFile(file))(t)), made, "the file was replaced")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -38,17 +39,10 @@ func standalone(t *testing.T, dir string) (url string, stop func()) {
 		_ = in.Close()
 		ended <- code
 	}()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if code := <-ended; code != 0 {
-			t.Errorf("exit code %d: %s", code, stderr.String())
-		}
-	}
+		assert.Equal(t, <-ended, 0, "exit code … %s", &stderr)
+	})
 	t.Cleanup(stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	must.True(t, err == nil, "it does not say how to connect: %v, %s", err, stderr.String())

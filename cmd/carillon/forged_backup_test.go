@@ -51,8 +51,10 @@ func TestHostileForgedBackup(t *testing.T) {
 		"hidden events":  {hiddenEvents, "differs from the backup, or is not in it"},
 		"other metadata": {otherMetadata, "and in the backup it had"},
 		"another order":  {anotherOrder, "the order of its events"},
-		"a manifest less": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "backup.json")) },
-			"no whole backup"},
+		"a manifest less": {func(t *testing.T, dir string) {
+			t.Helper()
+			must.OK(t, os.Remove(filepath.Join(dir, "backup.json")))
+		}, "no whole backup"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -107,11 +109,6 @@ func change(name, from, to string) func(*testing.T, string) {
 		must.True(t, err == nil && strings.Contains(string(text), from), "%s has no %s: %v", name, from, err)
 		must.OK(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 	}
-}
-
-func remove(t *testing.T, path string) {
-	t.Helper()
-	must.OK(t, os.Remove(path))
 }
 
 // events runs the event store of a backup.

@@ -105,6 +105,19 @@ func TestListenOutlivesTheServer(t *testing.T) {
 	}
 }
 
+// listener starts carillon listen in a process, and waits until it has its destination.
+func (s shell) listener() (*exec.Cmd, io.ReadCloser) {
+	s.Helper()
+	c := exec.CommandContext(s.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
+	c.Env = append(os.Environ(), actAsCarillon+"=1")
+	out := must.Get(c.StdoutPipe())(s)
+	notes := must.Get(c.StderrPipe())(s)
+	must.OK(s, c.Start())
+	readUntil(notes, "Ctrl-C")
+	go func() { _, _ = io.Copy(io.Discard, notes) }()
+	return c, out
+}
+
 // TestListenCleansUp closes the terminal, or the pipe, of a listener.
 func TestListenCleansUp(t *testing.T) {
 	t.Parallel()
@@ -112,24 +125,13 @@ func TestListenCleansUp(t *testing.T) {
 	hangup := make(chan os.Signal, 1) // caught here, so that a child does not inherit that nohup ignores it
 	signal.Notify(hangup, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangup) })
-	start := func() (*exec.Cmd, io.ReadCloser) {
-		c := exec.CommandContext(t.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
-		c.Env = append(os.Environ(), actAsCarillon+"=1")
-		out, err := c.StdoutPipe()
-		notes, failed := c.StderrPipe()
-		must.True(t, err == nil && failed == nil, "%v %v", err, failed)
-		must.OK(t, c.Start())
-		readUntil(notes, "Ctrl-C")
-		go func() { _, _ = io.Copy(io.Discard, notes) }()
-		return c, out
-	}
-	c, _ := start()
+	c, _ := s.listener()
 	_ = c.Process.Signal(syscall.SIGHUP)
 	must.OK(t, c.Wait())
 	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
 		t.Errorf("after SIGHUP: %s", now)
 	}
-	c, out := start()
+	c, out := s.listener()
 	_ = out.Close()
 	s.ok("trigger", "news.item.added")
 	must.OK(t, c.Wait())
@@ -228,11 +230,7 @@ func TestListenSecretStays(t *testing.T) {
 func TestListenRemovesLeftovers(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(*config.Config) {})
-	first := exec.CommandContext(t.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
-	first.Env = append(os.Environ(), actAsCarillon+"=1")
-	notes := must.Get(first.StderrPipe())(t)
-	must.OK(t, first.Start())
-	readUntil(notes, "Ctrl-C")
+	first, _ := s.listener()
 	_ = first.Process.Kill()
 	_ = first.Wait()
 	left := s.destinations()

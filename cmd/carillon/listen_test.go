@@ -101,9 +101,7 @@ func (s shell) listen(args ...string) listening {
 // listenSecret asks for the secret alone.
 func (s shell) listenSecret() string {
 	s.Helper()
-	code, out, errors := runIn(s.Context(), "", append([]string{"listen", "--print-secret"}, s.api()...)...)
-	must.True(s, code == 0 && strings.HasPrefix(out, "whsec_"), "--print-secret: exit %d\n%s%s", code, out, errors)
-	return strings.TrimSpace(out)
+	return strings.TrimSpace(prints(s.T, "whsec_", append([]string{"listen", "--print-secret"}, s.api()...)...))
 }
 
 // readUntil reads lines to the first that begins with a word.
@@ -236,8 +234,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	command, _, _ = strings.Cut(command, "\n")
 	subject := uuid.NewString()
 	args := append([]string{"trigger", "--subject", subject}, strings.Fields(command)...)
-	code, _, errors := runIn(t.Context(), "", args...)
-	must.True(t, code == 0, "carillon %v: exit %d %s\n%s", args, code, errors, l.beginning)
+	prints(t, "", args...)
 	assert.Equal(t, l.next(subject).Type, "news.item.added", "heard")
 	l.stop()
 	dir := t.TempDir()

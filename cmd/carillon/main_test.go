@@ -178,10 +178,10 @@ func prints(t *testing.T, text string, args ...string) (out string) {
 	return out
 }
 
-// fails runs a command line, without the flags of a server, that must end with a code and say a text.
+// fails runs a command line, without the flags of a server, that must end with a code and say nothing but a text.
 func fails(t *testing.T, code int, text string, args ...string) {
 	t.Helper()
-	if got, out, said := runIn(t.Context(), "", args...); got != code || !strings.Contains(said, text) {
+	if got, out, said := runIn(t.Context(), "", args...); got != code || out != "" || !strings.Contains(said, text) {
 		t.Errorf("carillon %v: exit %d\n%s%s\nwant %d and %q", args, got, out, said, code, text)
 	}
 }

@@ -137,14 +137,10 @@ func TestVerifyNamesForged(t *testing.T) {
 		INSERT INTO audit.entries SELECT (jsonb_populate_record(e, '{"revision": 9}')).* FROM audit.entries e
 			WHERE destination = '`+id+`' AND revision = 2`))(t)
 	code, out, problem := s.run("projections", "verify", "audit")
-	for _, want := range []string{
-		"audit DIFFERS from the log in 3 rows: ",
-		"\n  entries destination=" + id + " revision=0 changed: actor is \"key:forged\", expected ",
-		"\n  entries destination=" + id + " revision=1 missing\n",
-		"\n  entries destination=" + id + " revision=9 added\n",
-	} {
-		assert.True(t, strings.Contains(out, want), "the result lacks %q: %s", want, out)
-	}
+	s.has(out, "audit DIFFERS from the log in 3 rows: ",
+		"\n  entries destination="+id+" revision=0 changed: actor is \"key:forged\", expected ",
+		"\n  entries destination="+id+" revision=1 missing\n",
+		"\n  entries destination="+id+" revision=9 added\n")
 	assert.True(t, code == 1 && strings.Contains(problem, "audit differs from the log"), "exit %d: %s", code, problem)
 	code, out, problem = s.run("status")
 	assert.True(t, code == 1 && strings.Contains(out, "read model audit: rows that differ from the log: 3, ") &&
@@ -153,12 +149,9 @@ func TestVerifyNamesForged(t *testing.T) {
 	s.ok("projections", "rebuild", "audit")
 	live := s.liveDestination(org).String()
 	for _, name := range app.Compared() {
-		got := s.ok("projections", "verify", name)
-		assert.True(t, strings.Contains(got, " agrees with the log: "), "%v", got)
+		s.shows(" agrees with the log: ", "projections", "verify", name)
 	}
-	if got := s.ok("projections", "verify", "audit", "--sample", "50"); !strings.Contains(got, "a sample of ") {
-		t.Error(got)
-	}
+	s.shows("a sample of ", "projections", "verify", "audit", "--sample", "50")
 	s.refused("sample must be more than 0", "projections", "verify", "audit", "--sample", "200")
 	s.refused("no projection has this name", "projections", "verify", "unknown")
 	s.ok("status")
@@ -174,9 +167,8 @@ func TestVerifyNamesForged(t *testing.T) {
 		"deletion_cascade":   "state id=" + live + " kind=target missing\n",
 	} {
 		_, got, _ := s.run("projections", "verify", name)
-		assert.True(t, strings.Contains(got, want), "%s lacks %q: %s", name, want, got)
+		s.has(got, want)
 	}
-	if _, out, _ := s.run("status"); !strings.Contains(out, "process dispatcher: rows that differ from the log: 1, ") {
-		t.Errorf("status: %s", out)
-	}
+	_, out, _ = s.run("status")
+	s.has(out, "process dispatcher: rows that differ from the log: 1, ")
 }
