@@ -40,32 +40,30 @@ func TestHealthNeedsNoToken(t *testing.T) {
 
 func TestOrganizationsAndKeys(t *testing.T) {
 	s := serveAlone(t)
-	var org, other adminapi.Created
-	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
+	org, orgPath := s.organization(t)
 	organizations := into[adminapi.List[query.Organization]](t, 200, s.do(t, "GET", "/admin/organizations", ""))
 	o := organizations.Items
-	assert.True(t, len(o) == 1 && o[0].ID == org.ID && o[0].Name == "Town hall", "organizations: %+v", o)
-	s.do(t, "POST", "/admin/organizations", `{"name":"Reader"}`).into(t, 201, &other)
-	path := func(of string) string { return "/admin/organizations/" + of + "/keys" }
-	keys := path(org.ID.String())
+	assert.True(t, len(o) == 1 && o[0].ID == org && o[0].Name == "Town hall", "organizations: %+v", o)
+	_, other := s.organization(t)
+	keys := orgPath + "/keys"
 	got := s.do(t, "GET", keys, "")
 	assert.True(t, strings.Contains(got.body, `"items":[]`), "no keys: %s", got.body)
 	var first, second adminapi.IssuedKey
 	s.do(t, "POST", keys, `{"name":"crm"}`).into(t, 201, &first)
 	s.do(t, "POST", keys, `{"expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &second)
-	s.do(t, "POST", path(other.ID.String()), `{}`).into(t, 201, &adminapi.IssuedKey{})
+	s.do(t, "POST", other+"/keys", `{}`).into(t, 201, &adminapi.IssuedKey{})
 	valid := func() []query.Key {
 		return must.Get(s.Queries.FindKeys(t.Context(), []string{first.ID}, time.Now()))(t)
 	}
 	parsed, ok := credential.Parse(credential.APIKey, first.Key)
 	must.True(t, ok && parsed.ID == first.ID, "issued %q", first.Key)
 	found := valid()
-	assert.True(t, len(found) == 1 && found[0].Organization == org.ID, "the key can't be read: %+v", found)
+	assert.True(t, len(found) == 1 && found[0].Organization == org, "the key can't be read: %+v", found)
 	s.do(t, "DELETE", keys+"/"+first.ID, "").into(t, 200, nil)
 	assert.Equal(t, len(valid()), 0, "the revoked key is valid")
 	want := []string{"organization.registered.v1", "organization.key-issued.v2", "organization.key-issued.v2",
 		"organization.key-revoked.v1"}
-	assert.Slices(t, s.EventTypes(t, "organization-"+org.ID.String()), want, "events")
+	assert.Slices(t, s.EventTypes(t, "organization-"+org.String()), want, "events")
 
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", keys, "")
@@ -86,35 +84,77 @@ func TestOrganizationsAndKeys(t *testing.T) {
 		s.do(t, "POST", keys, body).refused(t, 400, "INVALID_BODY", message)
 	}
 	for method, body := range map[string]string{"POST": `{}`, "GET": ""} {
-		s.do(t, method, path(uuid.NewString()), body).refused(t, 404, "NOT_FOUND", "organization not found")
-		s.do(t, method, path("7"), body).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
+		of := "/admin/organizations/"
+		s.do(t, method, of+uuid.NewString()+"/keys", body).refused(t, 404, "NOT_FOUND", "organization not found")
+		s.do(t, method, of+"7/keys", body).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
 	}
 	s.do(t, "DELETE", keys+"/nobody00", "").refused(t, 404, "NOT_FOUND", "key not found")
 	s.do(t, "POST", "/admin/organizations", `{}`).refused(t, 400, "INVALID_BODY", "name is required")
 }
 
+const oneSource = `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`
+
 func TestSources(t *testing.T) {
 	s := serveAlone(t)
-	var first, again, handle adminapi.Created
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).
-		into(t, 201, &first)
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).
-		into(t, 201, &again)
-	s.do(t, "POST", "/admin/sources", `{"type":"instagram","handle":"@townhall"}`).into(t, 201, &handle)
-	assert.Equal(t, first, again, "the same source twice: %v and %v", first.ID, again.ID)
-	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", "").into(t, 202, &again)
-	list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
-	assert.True(t, len(list.Items) == 2 && list.Items[0].URL == "https://example.org/events" &&
-		list.Items[1].Handle == "townhall" && list.Items[0].DueAt != nil, "sources: %+v", list.Items)
-	for body, message := range map[string]string{
-		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url must not be empty",
-		`{"type":"site","url":"example.org"}`:                                "url must be absolute",
-		`{"type":"twitter"}`:                                                 "handle is required",
-		`{"type":"site","url":"https://example.org","timezone":"Mars/Base"}`: "timezone must be",
-	} {
-		s.do(t, "POST", "/admin/sources", body).refused(t, 400, "INVALID_BODY", message)
+	first, path := s.source(t, oneSource)
+	again, _ := s.source(t, oneSource)
+	s.source(t, `{"type":"instagram","handle":"@townhall"}`)
+	assert.Equal(t, first, again, "the same source twice")
+	s.do(t, "POST", path+"/collect", "").into(t, 202, new(adminapi.Created))
+	list := s.sources(t, "")
+	assert.True(t, len(list) == 2 && list[0].URL == "https://example.org/events" && list[1].Handle == "townhall" &&
+		list[0].DueAt != nil, "sources: %+v", list)
+	for range 2 {
+		settings := `{"ignoreLists":true,"selectors":{"event":"#p > li","start":".when"}}`
+		s.do(t, "PUT", path+"/settings", settings).into(t, 200, new(adminapi.Created))
 	}
-	s.do(t, "POST", "/admin/sources/"+uuid.NewString()+"/collect", "").refused(t, 404, "NOT_FOUND", "source not found")
+	assert.Equal(t, strings.Join(strings.Fields(string(s.sources(t, "")[0].Settings)), ""),
+		`{"selectors":{"event":"#p>li","start":".when"},"ignoreLists":true}`, "settings")
+	want := []string{"source.registered.v1", "source.collection-requested.v1", "source.revised.v1"}
+	assert.Slices(t, s.EventTypes(t, "source-"+first.String()), want, "events")
+}
+
+// What can't be done to a source is refused by the name of what is wrong.
+func TestSourceRefusals(t *testing.T) {
+	s := serve(t)
+	_, path := s.source(t, `{"type":"site","url":"https://example.org/refused"}`)
+	for _, tt := range []struct{ method, path, body, message string }{
+		{"POST", "/admin/sources", `{"type":"radio"}`, "type must be one of site"},
+		{"POST", "/admin/sources", `{"type":"site"}`, "url must not be empty"},
+		{"POST", "/admin/sources", `{"type":"site","url":"example.org"}`, "url must be absolute"},
+		{"POST", "/admin/sources", `{"type":"twitter"}`, "handle is required"},
+		{"POST", "/admin/sources", `{"type":"site","url":"https://example.org","timezone":"Mars/Base"}`,
+			"timezone must be"},
+		{"POST", path + "/pause", `{}`, "reason is required"},
+		{"POST", path + "/pause", `{"reason":" "}`, "reason must not be empty"},
+		{"POST", path + "/pause", `{"reason":"` + strings.Repeat("x", 1001) + `"}`,
+			"reason must have at most 1000 characters"},
+		{"PUT", path + "/settings", `{"selectors":{"event":"li:has(a)"}}`, "event must be a CSS selector"},
+		{"PUT", path + "/settings", `{"lists":true}`, "lists is not a known"},
+		{"PUT", path + "/settings", `{"selectors":{"title":"b"}}`, "event is required"},
+	} {
+		s.do(t, tt.method, tt.path, tt.body).refused(t, 400, "INVALID_BODY", tt.message)
+	}
+	for query, message := range map[string]string{
+		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, needs_javascript, " +
+			"paused",
+		"?type=radio": "type must be one of site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter",
+		"?state=":     "state must be one of",
+		"?host=x":     "host is not a known query parameter: use state, type, q",
+		"?q=a&q=b":    "q is given twice",
+		"/states?q=x": "q is not a known query parameter",
+	} {
+		s.do(t, "GET", "/admin/sources"+query, "").refused(t, 400, "INVALID_QUERY", message)
+	}
+	for action, body := range map[string]string{
+		"POST /pause": `{"reason":"x"}`, "POST /resume": "", "POST /collect": "", "PUT /settings": `{"ignoreLists":true}`,
+	} {
+		method, action, _ := strings.Cut(action, " ")
+		of := "/admin/sources/" + uuid.NewString()
+		s.do(t, method, of+action, body).refused(t, 404, "NOT_FOUND", "source not found")
+		s.do(t, method, "/admin/sources/7"+action, body).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
+		s.do(t, "GET", path+action, "").refused(t, 404, "NOT_FOUND", method)
+	}
 }
 
 func TestFeedsAreRegisteredAndShared(t *testing.T) {
@@ -171,15 +211,9 @@ func TestVerifyProjection(t *testing.T) {
 
 func TestSourcesArePausedAndResumed(t *testing.T) {
 	s := serveAlone(t)
-	var made, answer adminapi.Created
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
-	path := "/admin/sources/" + made.ID.String()
-	shown := func() query.Source {
-		t.Helper()
-		list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
-		must.Equal(t, len(list.Items), 1, "sources: %+v", list)
-		return list.Items[0]
-	}
+	id, path := s.source(t, oneSource)
+	var answer adminapi.Created
+	shown := func() query.Source { return s.sources(t, "")[0] }
 	if got := shown(); got.State != "registered" || got.PausedAt != nil || !got.Since.Equal(got.CreatedAt) ||
 		got.Interval != 1800 {
 		t.Errorf("registered: %+v", got)
@@ -190,91 +224,37 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 	got := shown()
 	assert.True(t, got.State == "paused" && got.PausedAt != nil && got.PausedFor == "the owner objects" &&
 		got.PausedBy == "operator" && got.Since.Equal(*got.PausedAt) && got.DueAt == nil &&
-		strings.Contains(got.Advice, "source resume "+made.ID.String()), "paused: %+v, %+v", got, got.PausedAt)
+		strings.Contains(got.Advice, "source resume "+id.String()), "paused: %+v, %+v", got, got.PausedAt)
 	s.do(t, "POST", path+"/collect", "").refused(t, 409, "CONFLICT",
 		"source is paused: the owner objects; resume it first")
 	for range 2 {
 		s.do(t, "POST", path+"/resume", "").into(t, 200, &answer)
 	}
-	if got := shown(); got.State != "registered" || got.PausedAt != nil || answer.ID != made.ID {
+	if got := shown(); got.State != "registered" || got.PausedAt != nil || answer.ID != id {
 		t.Errorf("resumed: %+v", got)
 	}
 	s.do(t, "POST", path+"/collect", "").into(t, 202, &answer)
 	want := []string{"source.registered.v1", "source.paused.v1", "source.resumed.v1", "source.collection-requested.v1"}
-	assert.Slices(t, s.EventTypes(t, "source-"+made.ID.String()), want, "events")
-	for body, message := range map[string]string{
-		`{}`: "reason is required", `{"reason":" "}`: "reason must not be empty",
-		`{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason must have at most 1000 characters",
-	} {
-		s.do(t, "POST", path+"/pause", body).refused(t, 400, "INVALID_BODY", message)
-	}
-	for _, action := range []string{"/pause", "/resume"} {
-		body := map[string]string{"/pause": `{"reason":"x"}`}[action]
-		s.do(t, "POST", "/admin/sources/"+uuid.NewString()+action, body).refused(t, 404, "NOT_FOUND", "source not found")
-		s.do(t, "POST", "/admin/sources/7"+action, body).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
-		s.do(t, "GET", path+action, "").refused(t, 404, "NOT_FOUND", "POST")
-	}
-}
-
-func TestSettingsOfSources(t *testing.T) {
-	s := serveAlone(t)
-	var made, answer adminapi.Created
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
-	path := "/admin/sources/" + made.ID.String() + "/settings"
-	for range 2 {
-		s.do(t, "PUT", path, `{"ignoreLists":true,"selectors":{"event":"#p > li","start":".when"}}`).into(t, 200, &answer)
-	}
-	list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
-	if got := string(list.Items[0].Settings); strings.Join(strings.Fields(got), "") !=
-		`{"selectors":{"event":"#p>li","start":".when"},"ignoreLists":true}` {
-		t.Errorf("settings: %s", got)
-	}
-	want := []string{"source.registered.v1", "source.revised.v1"}
-	assert.Slices(t, s.EventTypes(t, "source-"+made.ID.String()), want, "events")
-	for body, message := range map[string]string{
-		`{"selectors":{"event":"li:has(a)"}}`: "event must be a CSS selector", `{"lists":true}`: "lists is not a known",
-		`{"selectors":{"title":"b"}}`: "event is required",
-	} {
-		s.do(t, "PUT", path, body).refused(t, 400, "INVALID_BODY", message)
-	}
-	s.do(t, "PUT", "/admin/sources/"+uuid.NewString()+"/settings", `{"ignoreLists":true}`).
-		refused(t, 404, "NOT_FOUND", "source not found")
+	assert.Slices(t, s.EventTypes(t, "source-"+id.String()), want, "events")
 }
 
 func TestSourcesAreNarrowedDown(t *testing.T) {
 	s := serveAlone(t)
-	var made adminapi.Created
-	for _, body := range []string{
-		`{"type":"site","url":"https://example.org/events"}`, `{"type":"sitemap","url":"https://example.org/sitemap.xml"}`,
-		`{"type":"twitter","handle":"Town_Hall"}`,
-	} {
-		s.do(t, "POST", "/admin/sources", body).into(t, 201, &made)
-	}
-	s.do(t, "POST", "/admin/sources/"+made.ID.String()+"/pause", `{"reason":"no contract"}`).into(t, 200, nil)
-	list := into[adminapi.List[query.Source]](t, 200,
-		s.do(t, "GET", "/admin/sources?state=registered&type=site&q=EXAMPLE", ""))
-	assert.True(t, len(list.Items) == 1 && list.Items[0].Type == "site", "narrowed down: %+v", list.Items)
-	for query, message := range map[string]string{
-		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, needs_javascript, " +
-			"paused",
-		"?type=radio": "type must be one of site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter",
-		"?state=":     "state must be one of",
-		"?host=x":     "host is not a known query parameter: use state, type, q",
-		"?q=a&q=b":    "q is given twice",
-	} {
-		s.do(t, "GET", "/admin/sources"+query, "").refused(t, 400, "INVALID_QUERY", message)
-	}
+	s.source(t, oneSource)
+	s.source(t, `{"type":"sitemap","url":"https://example.org/sitemap.xml"}`)
+	_, path := s.source(t, `{"type":"twitter","handle":"Town_Hall"}`)
+	s.do(t, "POST", path+"/pause", `{"reason":"no contract"}`).into(t, 200, nil)
+	list := s.sources(t, "?state=registered&type=site&q=EXAMPLE")
+	assert.True(t, len(list) == 1 && list[0].Type == "site", "narrowed down: %+v", list)
 	states := into[adminapi.SourceStates](t, 200, s.do(t, "GET", "/admin/sources/states", ""))
 	assert.True(t, states.Total == 3 && states.States["registered"] == 2 && states.States["paused"] == 1 &&
 		len(states.States) == 2, "states: %+v", states)
-	s.do(t, "GET", "/admin/sources/states?q=x", "").refused(t, 400, "INVALID_QUERY", "q is not a known query parameter")
 }
 
 func TestHappening_originsOfFields(t *testing.T) {
 	s := serve(t)
-	var page, list adminapi.Created
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://hall.example/1"}`).into(t, 201, &page)
-	s.do(t, "POST", "/admin/sources", `{"type":"siteIndexPage","url":"https://town.example/events"}`).into(t, 201, &list)
+	page, _ := s.source(t, `{"type":"site","url":"https://hall.example/1"}`)
+	list, _ := s.source(t, `{"type":"siteIndexPage","url":"https://town.example/events"}`)
 	id := uuid.New()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	start := time.Date(2026, 12, 5, 19, 0, 0, 0, time.UTC)
@@ -306,8 +286,8 @@ func TestHappening_originsOfFields(t *testing.T) {
 		}, happening.Options{}))(t)
 		s.Patient(t.Context(), out.Position, items.ReadModel.Name)
 	}
-	observe(list.ID, happening.FromListing, "list", "<p>The list has a description.</p>", "rdfa", happening.Cancelled)
-	observe(page.ID, happening.FromOwnPage, "page", "", "json-ld", happening.Scheduled)
+	observe(list, happening.FromListing, "list", "<p>The list has a description.</p>", "rdfa", happening.Cancelled)
+	observe(page, happening.FromOwnPage, "page", "", "json-ld", happening.Scheduled)
 	fields := func() (map[string]adminapi.HappeningField, adminapi.Happening) {
 		t.Helper()
 		shown := into[adminapi.Happening](t, 200, s.do(t, "GET", "/admin/happenings/"+id.String(), ""))
@@ -331,14 +311,14 @@ func TestHappening_originsOfFields(t *testing.T) {
 		"title": {
 			Field:  "title",
 			Value:  "page",
-			From:   origin(page.ID, "page", "json-ld", ".name", "page"),
-			Others: origin(list.ID, "list", "rdfa", ".name", "list"),
+			From:   origin(page, "page", "json-ld", ".name", "page"),
+			Others: origin(list, "list", "rdfa", ".name", "list"),
 		},
 		"status": {
 			Field:  "status",
 			Value:  cancelled,
-			From:   origin(list.ID, "list", "", "", cancelled),
-			Others: origin(page.ID, "page", "", "", scheduled),
+			From:   origin(list, "list", "", "", cancelled),
+			Others: origin(page, "page", "", "", scheduled),
 		},
 	}
 	for name, field := range want {
@@ -346,7 +326,7 @@ func TestHappening_originsOfFields(t *testing.T) {
 	}
 	assert.True(t, len(whole.Sources) == 2 && whole.StaleSince == nil && whole.Sources[0].URL != "",
 		"sources: %+v, stale since %v", whole.Sources, whole.StaleSince)
-	for n, source := range []uuid.UUID{page.ID, list.ID} {
+	for n, source := range []uuid.UUID{page, list} {
 		at := now.Add(time.Duration(n+1) * time.Hour)
 		out := must.Get(happening.Aggregate.Execute(t.Context(), s.Store, id,
 			happening.MarkStale{SourceID: source, At: at},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adapters"
@@ -27,6 +28,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
+	"carillon/query"
 )
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -149,6 +151,32 @@ func (s *server) now() time.Time {
 		at = time.Now()
 	}
 	return at.Add(time.Duration(s.later.Load()))
+}
+
+// organization makes one, and returns the path to it.
+func (s *server) organization(t *testing.T) (id uuid.UUID, path string) {
+	t.Helper()
+	made := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
+	return made.ID, "/admin/organizations/" + made.ID.String()
+}
+
+// source registers a source, and returns the path to it.
+func (s *server) source(t *testing.T, body string) (id uuid.UUID, path string) {
+	t.Helper()
+	made := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/sources", body))
+	return made.ID, "/admin/sources/" + made.ID.String()
+}
+
+// sources lists sources.
+func (s *server) sources(t *testing.T, filter string) []query.Source {
+	t.Helper()
+	return into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources"+filter, "")).Items
+}
+
+// issue issues a token of an operator or an auditor.
+func (s *server) issue(t *testing.T, path, body string) adminapi.IssuedToken {
+	t.Helper()
+	return into[adminapi.IssuedToken](t, 201, s.do(t, "POST", "/admin/"+path, body))
 }
 
 // do sends a request with the admin token.

@@ -29,8 +29,7 @@ import (
 // TestLimitsSuspensionAndDeletion of an organization, through the routes.
 func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	s := serve(t)
-	org := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
-	path := "/admin/organizations/" + org.ID.String()
+	org, path := s.organization(t)
 	var first, set adminapi.Limits
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &first)
 	assert.True(t, len(first.Limits) == len(organization.Definitions()) && len(first.Set) == 0 &&
@@ -49,7 +48,7 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	status := func() string {
 		list := into[adminapi.List[query.Organization]](t, 200, s.do(t, "GET", "/admin/organizations", ""))
 		for _, o := range list.Items {
-			if o.ID == org.ID {
+			if o.ID == org {
 				return o.Status
 			}
 		}
@@ -107,18 +106,16 @@ func TestOnBehalf_oneOrganization(t *testing.T) {
 		t.Errorf("another one's: %d %s", got.status, got.body)
 	}
 	for _, path := range []string{"deliveries?status=failing", "events?limit=7"} {
-		if got := s.do(t, http.MethodGet, of(town)+path, ""); got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		s.do(t, http.MethodGet, of(town)+path, "").into(t, 200, new(any))
 	}
 	missing := uuid.NewString()
-	replayed := s.do(t, http.MethodPost, of(town)+"deliveries/"+missing+"/replay", "")
-	replayed.refused(t, 404, "NOT_FOUND", "delivery not found")
+	s.do(t, http.MethodPost, of(town)+"deliveries/"+missing+"/replay", "").refused(t, 404, "NOT_FOUND",
+		"delivery not found")
 	s.do(t, http.MethodGet, of(town)+"events/"+missing, "").refused(t, 404, "NOT_FOUND", "not found")
 	s.do(t, http.MethodGet, of(town)+"deliveries?page=1", "").refused(t, 400, "INVALID_QUERY", "page")
 	s.do(t, http.MethodGet, of(uuid.New())+"deliveries", "").refused(t, 404, "NOT_FOUND", "organization not found")
-	got := s.do(t, http.MethodGet, "/admin/organizations/7/events/deliveries", "")
-	got.refused(t, 400, "INVALID_PARAMS", "must be a UUID")
+	s.do(t, http.MethodGet, "/admin/organizations/7/events/deliveries", "").refused(t, 400, "INVALID_PARAMS",
+		"must be a UUID")
 }
 
 func bodyOf(t *testing.T, certificate, key string) string {
@@ -130,12 +127,10 @@ func bodyOf(t *testing.T, certificate, key string) string {
 // TestClientCertificates are set, shown, replaced and removed under the names of operators.
 func TestClientCertificates(t *testing.T) {
 	s := serveAlone(t)
-	var org, other adminapi.Created
-	var ann adminapi.IssuedToken
-	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
-	s.do(t, "POST", "/admin/organizations", `{"name":"Another"}`).into(t, 201, &other)
-	s.do(t, "POST", "/admin/operators", `{"name":"carol"}`).into(t, 201, &ann)
-	path := "/admin/organizations/" + org.ID.String() + "/client-certificate"
+	org, path := s.organization(t)
+	_, other := s.organization(t)
+	ann := s.issue(t, "operators", `{"name":"carol"}`)
+	path += "/client-certificate"
 	authority := mtlstest.NewAuthority(t, "Receiver's")
 	first, second := authority.Issue("first", nil), authority.Issue("second", nil)
 
@@ -160,25 +155,23 @@ func TestClientCertificates(t *testing.T) {
 	if s.do(t, "PUT", path, bodyOf(t, second.Chain, second.Key)).into(t, 200, &replaced); replaced.Subject != "CN=second" {
 		t.Errorf("replaced: %+v", replaced)
 	}
-	s.do(t, "GET", strings.Replace(path, org.ID.String(), other.ID.String(), 1), "").refused(t, 404, "NOT_FOUND",
-		"client certificate")
+	s.do(t, "GET", other+"/client-certificate", "").refused(t, 404, "NOT_FOUND", "client certificate")
 	s.as(t, ann.Token, "DELETE", path, "").into(t, 200, new(any))
 	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate")
-	stream := clientcertificate.Aggregate.Stream(org.ID)
+	stream := clientcertificate.Aggregate.Stream(org)
 	assert.Slices(t, s.actors(t, stream), []string{"operator:carol", "operator", "operator:carol"}, "on record")
-	left := s.Keys.Len()
-	assert.True(t, left <= 0, "%d data keys are left", left)
-	s.do(t, "DELETE", "/admin/organizations/"+other.ID.String(), "").into(t, 200, new(any))
-	s.do(t, "PUT", strings.Replace(path, org.ID.String(), other.ID.String(), 1), bodyOf(t, first.Chain, first.Key)).
-		refused(t, 404, "NOT_FOUND", "does not exist")
+	assert.Equal(t, s.Keys.Len(), 0, "data keys are left")
+	s.do(t, "DELETE", other, "").into(t, 200, new(any))
+	s.do(t, "PUT", other+"/client-certificate", bodyOf(t, first.Chain, first.Key)).refused(t, 404, "NOT_FOUND",
+		"does not exist")
 }
 
 // TestHostileClientCertificates: an unusable certificate is refused by the name of its field, and no answer, error or
 // line of the log has anything of a private key, whatever is wrong with the request.
 func TestHostileClientCertificates(t *testing.T) {
 	s := serve(t)
-	org := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
-	path := "/admin/organizations/" + org.ID.String() + "/client-certificate"
+	_, path := s.organization(t)
+	path += "/client-certificate"
 	authority := mtlstest.NewAuthority(t, "Receiver's")
 	good, other := authority.Issue("good", nil), authority.Issue("other", nil)
 	expired := authority.Issue("expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) })

@@ -115,11 +115,7 @@ func TestCrowded_leavesRoomForHealth(t *testing.T) {
 // Profiles are for the admin token, and don't show the command line.
 func TestProfilesAreForTheAdminToken(t *testing.T) {
 	s := serve(t)
-	var auditor struct {
-		ID    string `json:"id"`
-		Token string `json:"token"`
-	}
-	s.do(t, http.MethodPost, "/admin/auditors", `{"name":"Court of audit"}`).into(t, http.StatusCreated, &auditor)
+	auditor := s.issue(t, "auditors", `{"name":"Court of audit"}`)
 	const gzip = "\x1f\x8b"
 	for _, path := range []string{"heap", "allocs", "goroutine", "mutex", "block", "profile?seconds=1"} {
 		got := s.do(t, http.MethodGet, "/debug/pprof/"+path, "")
