@@ -136,8 +136,8 @@ func TestSourceRefusals(t *testing.T) {
 		s.do(t, tt.method, tt.path, tt.body).refused(t, 400, "INVALID_BODY", tt.message)
 	}
 	for query, message := range map[string]string{
-		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, needs_javascript, " +
-			"paused",
+		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, " +
+			"needs_javascript, paused",
 		"?type=radio": "type must be one of site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter",
 		"?state=":     "state must be one of",
 		"?host=x":     "host is not a known query parameter: use state, type, q",
@@ -147,7 +147,10 @@ func TestSourceRefusals(t *testing.T) {
 		s.do(t, "GET", "/admin/sources"+query, "").refused(t, 400, "INVALID_QUERY", message)
 	}
 	for action, body := range map[string]string{
-		"POST /pause": `{"reason":"x"}`, "POST /resume": "", "POST /collect": "", "PUT /settings": `{"ignoreLists":true}`,
+		"POST /pause":   `{"reason":"x"}`,
+		"POST /resume":  "",
+		"POST /collect": "",
+		"PUT /settings": `{"ignoreLists":true}`,
 	} {
 		method, action, _ := strings.Cut(action, " ")
 		of := "/admin/sources/" + uuid.NewString()

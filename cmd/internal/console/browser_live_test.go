@@ -195,23 +195,11 @@ func TestWorkOfOtherProcessInBrowser(t *testing.T) {
 	needsBrowser(t)
 	w := open(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	works, beat := adapters.ConsoleWorks{Pool: w.Pool}, time.Now().UTC().Truncate(time.Microsecond)
-	work := console.Work{
-		ID:           uuid.New(),
-		Organization: w.org,
-		Destination:  id,
-		Kind:         "replay",
-		Since:        beat,
-		AfterAt:      beat,
-		Until:        beat,
-		State:        "running",
-		Actor:        "key:test",
-		Total:        300,
-		Beat:         beat,
-	}
-	must.OK(t, works.Begin(t.Context(), work))
+	works := adapters.ConsoleWorks{Pool: w.Pool}
+	work, path := w.begun(t, id, func(of *console.Work) { of.Done, of.Total = 0, 300 })
+	beat := work.Beat
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
-	b.open(t, "/console/destinations/"+id.String()+"/work/"+work.ID.String())
+	b.open(t, path)
 	b.shows(t, "at first", "0 of 300")
 	work.Done = 200
 	must.OK(t, works.Advance(t.Context(), work, beat.Add(time.Second)))

@@ -222,32 +222,24 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 func (s *scene) enemy(t *testing.T, number int, text string) (eventstore.Position, error) {
 	t.Helper()
 	text = strings.ReplaceAll(text[:min(len(text), 20_000)], "\u0000", "")
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	key := fmt.Sprintf("%s: enemy %d", s.org, number)
+	now, key := time.Now().UTC(), fmt.Sprintf("%s: enemy %d", s.org, number)
 	instance := happening.DeriveInstanceID(key, "")
-	out, err := happening.Aggregate.Execute(t.Context(), s.Store, happening.DeriveID(key), happening.Observe{
-		SourceID: s.attached(t),
-		Key:      key,
-		At:       now,
-		Source:   happening.Block{Type: "site", URL: text},
-		Details: happening.Details{
-			Title:            text,
-			ShortDescription: text,
-			Description:      text,
-			PrimaryImage:     text,
-			PrimaryURL:       text,
-			Location:         &happening.Location{DisplayAddress: text, Venue: &happening.Venue{Name: text, Address: text}},
-			Organizer:        &happening.Organizer{Name: text},
-			Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-				{
-					ID:     happening.DeriveOccurrenceID(instance, 0),
-					Start:  time.Date(now.Year(), now.Month(), 1+number%27, 19, 0, 0, 0, time.UTC),
-					Status: happening.Scheduled,
-				},
-			}}},
-		},
-	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
-	return out.Position, err
+	return s.observed(t, s.attached(t), key, text, happening.Details{
+		Title:            text,
+		ShortDescription: text,
+		Description:      text,
+		PrimaryImage:     text,
+		PrimaryURL:       text,
+		Location:         &happening.Location{DisplayAddress: text, Venue: &happening.Venue{Name: text, Address: text}},
+		Organizer:        &happening.Organizer{Name: text},
+		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
+			{
+				ID:     happening.DeriveOccurrenceID(instance, 0),
+				Start:  time.Date(now.Year(), now.Month(), 1+number%27, 19, 0, 0, 0, time.UTC),
+				Status: happening.Scheduled,
+			},
+		}}},
+	})
 }
 
 // attached returns the source of the scene's feed.

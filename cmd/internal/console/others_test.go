@@ -135,21 +135,31 @@ func TestReadersSeeNoForms(t *testing.T) {
 // interrupted returns the page of work that a process has left.
 func (s *scene) interrupted(t *testing.T) string {
 	t.Helper()
-	w := console.Work{
+	_, path := s.begun(t, mustID(t, s.names["fails"]), func(w *console.Work) { w.State = "stopped" })
+	return path
+}
+
+// begun begins the replay of three failed deliveries, of which one is done, as another process does. It returns it as
+// it was changed, and the path to its page.
+func (w *world) begun(t *testing.T, destination uuid.UUID, change func(*console.Work)) (console.Work, string) {
+	t.Helper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	work := console.Work{
 		ID:           uuid.New(),
-		Organization: s.org,
-		Destination:  mustID(t, s.names["fails"]),
+		Organization: w.org,
+		Destination:  destination,
 		Kind:         "replay",
 		Status:       "failed",
-		Until:        s.now(),
+		Until:        now.Add(time.Hour),
 		Actor:        "console",
 		Total:        3,
 		Done:         1,
-		State:        "stopped",
-		Beat:         time.Now().UTC().Truncate(time.Microsecond),
+		State:        "running",
+		Beat:         now,
 	}
-	must.OK(t, (adapters.ConsoleWorks{Pool: s.Pool}).Begin(t.Context(), w))
-	return "/console/destinations/" + w.Destination.String() + "/work/" + w.ID.String()
+	change(&work)
+	must.OK(t, (adapters.ConsoleWorks{Pool: w.Pool}).Begin(t.Context(), work))
+	return work, "/console/destinations/" + destination.String() + "/work/" + work.ID.String()
 }
 
 // sentFrom posts a change from a page.

@@ -120,13 +120,22 @@ func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number in
 			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
 		}}},
 	}
-	must.Get(happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
+	must.Get(w.observed(tb, source, key, "https://example.org/concerts", details))(tb)
+}
+
+// observed records what a source shows at an address.
+func (w *world) observed(
+	tb testing.TB, source uuid.UUID, key, url string, details happening.Details,
+) (eventstore.Position, error) {
+	tb.Helper()
+	out, err := happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
 		SourceID: source,
 		Key:      key,
 		Details:  details,
-		Source:   happening.Block{Type: "site", URL: "https://example.org/concerts"},
-		At:       now.Truncate(time.Microsecond),
-	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}}))(tb)
+		Source:   happening.Block{Type: "site", URL: url},
+		At:       time.Now().UTC().Truncate(time.Microsecond),
+	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
+	return out.Position, err
 }
 
 // lives runs the work on many deliveries until the test ends.

@@ -146,25 +146,8 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 		}
 	}
 	works := adapters.ConsoleWorks{Pool: w.Pool}
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	work := console.Work{
-		ID:           uuid.New(),
-		Organization: w.org,
-		Destination:  id,
-		Kind:         "replay",
-		Status:       "failed",
-		Until:        now.Add(time.Hour),
-		Actor:        "console",
-		Total:        3,
-		Done:         1,
-		AfterAt:      first.CreatedAt,
-		AfterID:      first.ID,
-		State:        "running",
-		Beat:         now,
-	}
-	must.OK(t, works.Begin(t.Context(), work))
+	work, path := w.begun(t, id, func(of *console.Work) { of.AfterAt, of.AfterID = first.CreatedAt, first.ID })
 	b := w.signIn(t, w.key)
-	path := "/console/destinations/" + id.String() + "/work/" + work.ID.String()
 	b.get(t, path).expect(t, 200, "1 of 3")
 	w.later.Store(int64(time.Minute))
 	b.post(t, path).expect(t, 503, "nothing was started")
@@ -174,7 +157,7 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 	must.Eventually(t, "it is in progress", func() bool { return b.post(t, path).status == http.StatusNotFound })
 	w.later.Store(int64(time.Minute))
 	b.done(t, b.post(t, path)).expect(t, 200, "3 of 3")
-	assert.True(t, works.Advance(t.Context(), work, now.Add(time.Hour)) != nil,
+	assert.True(t, works.Advance(t.Context(), work, work.Beat.Add(time.Hour)) != nil,
 		"who was given up on goes on beside who took over")
 	types := strings.Join(w.EventTypes(t, "delivery-"+first.ID.String()), " ")
 	assert.True(t, !strings.Contains(types, "replay-requested"), "what was done is done again: %s", types)

@@ -157,23 +157,18 @@ func TestPatchMerges(t *testing.T) {
 	merges(t, s, destinationsPath+"/"+created.ID, "destination-"+created.ID, s.read(t, "crm"), steps...)
 	s.get(t, destinationsPath+"/crm").refused(t, 404, "NOT_FOUND", "destination not found")
 	s.destination(t, "crm") // the old name is free
-	for body, want := range map[string][2]string{
-		`{"status":"auto_disabled"}`:                    {"INVALID_BODY", "status must be one of enabled, disabled"},
-		`{"status":null}`:                               {"INVALID_BODY", "status must not be null"},
-		`{"name":""}`:                                   {"INVALID_BODY", "name must not be empty"},
-		`{"name":"` + strings.Repeat("x", 256) + `"}`:   {"INVALID_BODY", "name must have"},
-		`{"transport":"smtp"}`:                          {"INVALID_BODY", "transport must be one of webhook"},
-		`{"debounceWindowSeconds":-1}`:                  {"INVALID_BODY", "debounceWindowSeconds must be"},
-		`{"maxRequestsPerSecond":0.09}`:                 {"INVALID_BODY", "a number of requests from 0.1 to 10000"},
-		`{"traceparent":"yes"}`:                         {"INVALID_BODY", "traceparent must be"},
-		`{"config":{"url":""}}`:                         {"INVALID_BODY", "config.url must not be empty"},
-		`{"externalId":".."}`:                           {"INVALID_BODY", "externalId must not"},
-		`{"externalId":"` + uuid.NewString() + `"}`:     {"INVALID_BODY", "externalId must not"},
-		`{"config":{"url":"http://example.org"}}`:       {"VALIDATION_FAILED", "https"},
-		`{"config":{"url":"https://169.254.169.254/"}}`: {"VALIDATION_FAILED", "private or reserved"},
-		`{"config":{"headers":{"Host":"x"}}}`:           {"VALIDATION_FAILED", "Host"},
+	for body, message := range map[string]string{
+		`{"status":"auto_disabled"}`:    "status must be one of enabled, disabled",
+		`{"status":null}`:               "status must not be null",
+		`{"name":""}`:                   "name must not be empty",
+		`{"transport":"smtp"}`:          "transport must be one of webhook",
+		`{"debounceWindowSeconds":-1}`:  "debounceWindowSeconds must be",
+		`{"maxRequestsPerSecond":0.09}`: "a number of requests from 0.1 to 10000",
+		`{"traceparent":"yes"}`:         "traceparent must be",
+		`{"config":{"url":""}}`:         "config.url must not be empty",
+		`{"externalId":".."}`:           "externalId must not",
 	} {
-		s.patch(t, destinationsPath+"/crm-2", body).refused(t, 400, want[0], want[1])
+		s.patch(t, destinationsPath+"/crm-2", body).refused(t, 400, "INVALID_BODY", message)
 	}
 	s.patch(t, destinationsPath+"/crm-2", `{"externalId":"crm"}`).refused(t, 409, "ALREADY_EXISTS", `"crm"`)
 	s.patch(t, destinationsPath+"/unknown", `{}`).refused(t, 404, "NOT_FOUND", "destination not found")

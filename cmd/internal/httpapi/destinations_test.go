@@ -140,9 +140,7 @@ func TestEventTypesAreListed(t *testing.T) {
 	var list struct {
 		Types []struct {
 			Type             string         `json:"type"`
-			Description      string         `json:"description"`
 			CurrentlyEmitted bool           `json:"currentlyEmitted"`
-			FeedType         string         `json:"feedType"`
 			Schema           map[string]any `json:"schema"`
 		} `json:"types"`
 	}
