@@ -38,8 +38,8 @@ func (s *server) actors(t *testing.T, stream string) (actors []string) {
 func TestOperators(t *testing.T) {
 	s := serveAlone(t)
 	ann := s.issue(t, "operators", `{"name":"ann"}`)
-	var bob adminapi.IssuedToken
-	s.as(t, ann.Token, "POST", "/admin/operators", `{"name":"bob","expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &bob)
+	bob := into[adminapi.IssuedToken](t, 201,
+		s.as(t, ann.Token, "POST", "/admin/operators", `{"name":"bob","expiresAt":"2100-01-01T00:00:00Z"}`))
 	parsed, ok := credential.Parse(credential.OperatorToken, bob.Token)
 	must.True(t, ok && parsed.ID == bob.ID, "issued %+v", bob.ID)
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).refused(t, 409, "CONFLICT", "rotate the token")

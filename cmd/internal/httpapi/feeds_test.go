@@ -202,7 +202,8 @@ func TestPatchFeedMerges(t *testing.T) {
 		}, []string{"feed.revised.v1", "feed.enabled.v1"}},
 	}...)
 	answer, shown := s.patch(t, path, `{}`), s.get(t, path)
-	assert.True(t, strings.Contains(answer.body, `"enabledReason":null`) && !strings.Contains(shown.body, "enabledReason"),
+	assert.True(t, strings.Contains(answer.body, `"enabledReason":null`) &&
+		!strings.Contains(shown.body, "enabledReason"),
 		"without a reason a change is answered %s, and a read %s", answer.body, shown.body)
 }
 
@@ -222,7 +223,8 @@ func TestFeedDisabledByAdminIsEnabled(t *testing.T) {
 	shows := func(got response, enabled bool, source, reason string) {
 		t.Helper()
 		f := into[feedView](t, 200, got)
-		assert.True(t, f.Enabled == enabled && f.EnabledSource == source && query.Of(f.EnabledReason) == reason, "%+v", f)
+		assert.True(t, f.Enabled == enabled && f.EnabledSource == source && query.Of(f.EnabledReason) == reason,
+			"%+v", f)
 	}
 	shows(s.get(t, path), false, "admin", "maintenance")
 	shows(s.patch(t, path, `{"name":"New"}`), false, "admin", "maintenance")

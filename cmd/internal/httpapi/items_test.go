@@ -13,11 +13,9 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
-	"carillon/cmd/internal/httpapi"
 	"carillon/eventstore"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
-	"carillon/query"
 )
 
 // concert is everything that a source can say of an event which takes place on two days. Those of other tests take
@@ -107,42 +105,6 @@ func (p itemsPage) titles() []string {
 		titles[i] = item.Title
 	}
 	return titles
-}
-
-// An item is scored for its feed, again when the feed is renamed or the item revised, in the current shape alone;
-// another organization's feed of the same source scores it for itself. Switched off, nothing is shown.
-func TestRelevanceScore(t *testing.T) {
-	s := serve(t)
-	source, soon := s.site(t), tomorrow()
-	s.observe(t, source, bare("An evening of jazz", happening.Scheduled, soon))
-	made := into[feedView](t, 201, s.post(t, feedsPath, `{"name":"Jazz nights","description":"What is on"}`))
-	mine := feedsPath + "/" + made.ID
-	s.attach(t, mine, source)
-	id := s.items(t, mine, 1)["An evening of jazz"]
-	expect := func(relevant bool) {
-		t.Helper()
-		page := into[struct {
-			Items []struct {
-				RelevanceScore *float64 `json:"relevanceScore"`
-			} `json:"items"`
-		}](t, 200, s.get(t, mine+"/items"))
-		got := page.Items[0].RelevanceScore
-		assert.True(t, got != nil && *got <= 1 && (*got > 0) == relevant, "relevant: %t, relevanceScore is %v", relevant, got)
-	}
-	expect(true)
-	s.patch(t, mine, `{"name":"Readings"}`).into(t, 200, new(any))
-	expect(false)
-	shown := s.get(t, mine+"/items/"+id)
-	assert.True(t, strings.Contains(shown.body, `"relevanceScore":0`), "one item: %s", shown.body)
-	legacy := s.get(t, "/v0"+mine+"/items")
-	assert.True(t, strings.Contains(legacy.body, id) && !strings.Contains(legacy.body, "relevance"),
-		"legacy shape: %s", legacy.body)
-	s.rewire(t, func(d *httpapi.Dependencies) { d.Queries = &query.Queries{Pool: s.Pool, WithoutRelevance: true} })
-	for _, path := range []string{mine + "/items", mine + "/items/" + id} {
-		if off := s.get(t, path); !strings.Contains(off.body, id) || strings.Contains(off.body, "relevance") {
-			t.Errorf("switched off: %s", off.body)
-		}
-	}
 }
 
 func TestFeedbackIsAdditive(t *testing.T) {
