@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/input"
-	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
