@@ -114,7 +114,7 @@ func TestSources(t *testing.T) {
 	assert.Slices(t, s.EventTypes(t, "source-"+first.String()), want, "events")
 }
 
-// What can't be done to a source is refused by the name of what is wrong.
+// Refusals name the field or parameter that is wrong.
 func TestSourceRefusals(t *testing.T) {
 	s := serve(t)
 	_, path := s.source(t, `{"type":"site","url":"https://example.org/refused"}`)
