@@ -30,12 +30,13 @@ var (
 
 // Projection is the progress of a projection.
 type Projection struct {
-	Name      string    `json:"name"`
-	Kind      string    `json:"kind"`     // "readModel" or "process"
-	Position  string    `json:"position"` // of the last event it applied, commit/prepare
-	Head      string    `json:"head"`     // of the store's newest event
-	Events    int64     `json:"events"`   // applied since it was built
-	UpdatedAt time.Time `json:"updatedAt"`
+	Name     string `json:"name"`
+	Kind     string `json:"kind"`     // "readModel" or "process"
+	Position string `json:"position"` // of the last event it applied, commit/prepare
+	Head     string `json:"head"`     // of the store's newest event
+	Events   int64  `json:"events"`   // applied since it was built
+	// absent: no process has run it yet
+	UpdatedAt time.Time `json:"updatedAt,omitzero"`
 	// since the oldest event that it has yet to apply was recorded, 0: none; absent: not known
 	Behind   *float64  `json:"behindSeconds,omitzero"`
 	Stopped  string    `json:"stopped,omitempty"`  // why it stopped permanently: an event that it can't decode

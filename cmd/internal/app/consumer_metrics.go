@@ -35,7 +35,7 @@ var (
 // readCheckpoints reads the checkpoints, so that every process reports the same of all consumers. It reports nothing
 // without Postgres, and no lag without the event store.
 func (m *readModels) readCheckpoints(ctx context.Context, to scrape) {
-	statuses, err := projections.Statuses(ctx, m.stores.pool)
+	statuses, err := m.statuses(ctx)
 	if err != nil {
 		m.log.Warn("metrics of consumers can't be read", "error", err)
 		return

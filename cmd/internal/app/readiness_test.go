@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,7 +92,8 @@ func serversOn(s *stores, log *slog.Logger) *servers {
 	return &servers{part: s.part, stores: s, readModels: models}
 }
 
-// Readiness reports a consumer that no process has run yet, as it does one that no process runs any more.
+// A consumer that no process has run yet is missed as one is that no process runs any more: by readiness, metrics and
+// the list of consumers.
 func TestConsumerThatNeverRanIsMissed(t *testing.T) {
 	t.Parallel()
 	a, _, get := on(t)
@@ -100,8 +102,15 @@ func TestConsumerThatNeverRanIsMissed(t *testing.T) {
 	a.readModels.vacancies.now = func() time.Time { return time.Now().Add(vacantAfter) }
 	status, body = get("/readyz")
 	assert.True(t, status == 503, "readyz: %d", status)
+	a.Metrics.MustRegister(scraped(a.readModels.readCheckpoints))
+	_, metrics := get("/metrics")
+	listed := must.Get(newRebuilds(a.readModels).Status(t.Context()))(t)
 	for _, c := range consumers() {
 		assert.True(t, strings.Contains(body, "projection "+c.name+" (no process runs it)"), "%s is not in %s", c.name, body)
+		assert.True(t, strings.Contains(metrics, `carillon_consumer_running{consumer="`+c.name+`"} 0`),
+			"%s is not in %s", c.name, metrics)
+		assert.True(t, slices.ContainsFunc(listed, func(p adminapi.Projection) bool { return p.Name == c.name }),
+			"%s is not in %v", c.name, listed)
 	}
 }
 

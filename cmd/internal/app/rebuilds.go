@@ -38,7 +38,7 @@ func newRebuilds(m *readModels) *rebuilds {
 // Status implements adminapi.Projections.
 func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 	rebuilding, verifying := r.progress(r.rebuilding), r.progress(r.verifying) // before their results are read
-	statuses, err := projections.Statuses(ctx, r.models.stores.pool)
+	statuses, err := r.models.statuses(ctx)
 	if err != nil {
 		return nil, err
 	}
