@@ -196,20 +196,16 @@ func TestProjections(t *testing.T) {
 	s := serve(t)
 	list := into[adminapi.List[adminapi.Projection]](t, 200, s.do(t, "GET", "/admin/projections", ""))
 	assert.True(t, len(list.Items) == 1 && list.Items[0].Position == "7/7", "projections: %+v", list)
-	s.do(t, "POST", "/admin/projections/unknown/rebuild", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
-	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").into(t, 202, &adminapi.Rebuilding{})
-	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").refused(t, 409, "CONFLICT", "already")
-}
-
-func TestVerifyProjection(t *testing.T) {
-	s := serve(t)
-	const path = "/admin/projections/feeds/verify"
-	s.do(t, "POST", "/admin/projections/unknown/verify", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
 	for _, body := range []string{`{"sample":0}`, `{"sample":101}`, `{"sample":-1}`} {
-		s.do(t, "POST", path, body).refused(t, 400, "INVALID_BODY", "sample must be more than 0 and at most 100")
+		s.do(t, "POST", "/admin/projections/feeds/verify", body).refused(t, 400, "INVALID_BODY",
+			"sample must be more than 0 and at most 100")
 	}
-	s.do(t, "POST", path, `{"sample":2.5}`).into(t, 202, &adminapi.Rebuilding{})
-	s.do(t, "POST", path, "").refused(t, 409, "CONFLICT", "already")
+	for action, body := range map[string]string{"rebuild": "", "verify": `{"sample":2.5}`} {
+		s.projections.rebuilding = ""
+		s.do(t, "POST", "/admin/projections/unknown/"+action, "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
+		s.do(t, "POST", "/admin/projections/feeds/"+action, body).into(t, 202, &adminapi.Rebuilding{})
+		s.do(t, "POST", "/admin/projections/feeds/"+action, "").refused(t, 409, "CONFLICT", "already")
+	}
 }
 
 func TestSourcesArePausedAndResumed(t *testing.T) {

@@ -120,11 +120,7 @@ func TestAttempts_latestFirst(t *testing.T) {
 func TestRecover_overTheCap(t *testing.T) {
 	w := open(t)
 	id := w.destination(t, "Hook", receiver(t, 204, ""))
-	must.Get(w.Pool.Exec(t.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
-			completed_at, revision, attempts, automatic, event_id, event_time, status, unsuccessful, type, source,
-			subscriptions)
-		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(),
-			'failed', 'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, w.org, id))(t)
+	w.Failed(t, w.org, id, 10_001)
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String()
 	b.get(t, path+"/recover").expect(t, 200, "carillon destinations recover "+id.String()+" --until ").

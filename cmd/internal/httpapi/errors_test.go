@@ -232,7 +232,7 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 		"another scheme":     {"Basic " + s.key},
 		"no scheme":          {s.key},
 		"wrong form":         {"Bearer ck_short"},
-		"wrong secret":       {"Bearer " + s.key[:len(s.key)-1] + flip(s.key[len(s.key)-1])},
+		"wrong secret":       {"Bearer " + s.key[:12] + strings.Repeat("0", 43)},
 		"unknown":            {"Bearer ck_00000000_" + strings.Repeat("0", 43)},
 		"two":                {"Bearer " + s.key, "Bearer " + s.key},
 		"expired":            {"Bearer " + expired},
@@ -312,14 +312,6 @@ func (s *server) clock(t *testing.T) *clock {
 func (c *clock) now() time.Time { return time.Unix(0, c.nanoseconds.Load()) }
 
 func (c *clock) pass(d time.Duration) { c.nanoseconds.Add(int64(d)) }
-
-// flip is another character than c.
-func flip(c byte) string {
-	if c == 'a' {
-		return "b"
-	}
-	return "a"
-}
 
 // unreadable is a body that must not be read.
 type unreadable struct{ t *testing.T }

@@ -142,8 +142,7 @@ func TestDeepDataCanBeRead(t *testing.T) {
 	s := serve(t)
 	id := s.published(t, s.subscribed(t, "crm").ID, command.Publish{Subject: `"data":0`})
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
-	must.Get(s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1 WHERE organization = $2",
-		[]byte(deep), s.org))(t)
+	s.exec(t, "UPDATE publications.publications SET data = $1 WHERE organization = $2", []byte(deep), s.org)
 	got := s.send(t, s.api, request{path: "/events/deliveries/" + id}) // beside the contract, which can't read it
 	assert.True(t, got.status == 200 && strings.Contains(got.body, `"data":`+deep+`}`) &&
 		strings.Contains(got.body, `"subject":"\"data\":0"`), "answered %d, %d bytes", got.status, len(got.body))

@@ -75,7 +75,7 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination " +
 			"AND d.organization = $1",
 	} {
-		must.Get(s.Pool.Exec(t.Context(), moved, s.org))(t)
+		s.exec(t, moved, s.org)
 	}
 	read := into[destinationView](t, http.StatusOK, s.get(t, destinationsPath+"/crm"))
 	assert.True(t, read.Config.URL == "unavailable" && len(read.Secrets) == 1 && read.Secrets[0].Secret == "unavailable",
@@ -104,7 +104,7 @@ func TestDestinationWithLostKey(t *testing.T) {
 		sealed: {"destination.created.v2", "destination.secret-minted.v1"}, exposed.String(): {"destination.created.v1"},
 	} {
 		send := func(method, ref, body string) response {
-			return s.do(t, request{method: method, path: destinationsPath + "/" + ref, body: body})
+			return s.sends(t, method, destinationsPath+"/"+ref, body)
 		}
 		for _, body := range []string{`{` + moved + `}`, `{"config":{"headers":{"X-A":"1"}}}`,
 			`{"name":"Moved",` + moved + `}`} {

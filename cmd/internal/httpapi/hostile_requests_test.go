@@ -85,32 +85,38 @@ func exchange(t *testing.T, to net.Addr, sent string) response {
 	return response{status: answer.StatusCode, header: answer.Header, body: string(body)}
 }
 
-// stream is an open GET …/listen of a destination.
-type stream struct {
+// listening is an open GET …/listen of a destination.
+type listening struct {
 	lines *bufio.Scanner
 	body  io.ReadCloser
 }
 
+// stream asks for a stream.
+func stream(t *testing.T, of *httptest.Server, destination, key string) *http.Response {
+	t.Helper()
+	url := of.URL + destinationsPath + "/" + destination + "/listen"
+	in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
+	in.Header.Set("Authorization", "Bearer "+key)
+	got := must.Get(of.Client().Do(in))(t)
+	t.Cleanup(func() { _ = got.Body.Close() })
+	return got
+}
+
 // listen opens a stream, and returns when the server knows of it.
-func (s *server) listen(t *testing.T, destination, key string) stream {
+func (s *server) listen(t *testing.T, destination, key string) listening {
 	t.Helper()
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
-	url := server.URL + destinationsPath + "/" + destination + "/listen"
-	in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
-	in.Header.Set("Authorization", "Bearer "+key)
-	got, err := server.Client().Do(in)
-	must.OK(t, err)
-	t.Cleanup(func() { _ = got.Body.Close() })
+	got := stream(t, server, destination, key)
 	lines := bufio.NewScanner(got.Body)
 	if !lines.Scan() || lines.Text() != ": still here" || got.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%d: %q, %v", got.StatusCode, lines.Text(), got.Header)
 	}
-	return stream{lines, got.Body}
+	return listening{lines, got.Body}
 }
 
 // next returns the next server-sent event of a name, and "" when the stream has ended.
-func (s stream) next(name string) (id, data string) {
+func (s listening) next(name string) (id, data string) {
 	event := ""
 	for s.lines.Scan() {
 		field, value, _ := strings.Cut(s.lines.Text(), ": ")

@@ -72,7 +72,7 @@ func TestListenShowsItsDestination(t *testing.T) {
 	s := serve(t)
 	made := into[destinationView](t, 201, s.put(t, destinationsPath+"/stream", toStream))
 	one := s.listen(t, "stream", s.key)
-	said := func(open stream, want string) {
+	said := func(open listening, want string) {
 		t.Helper()
 		_, got := open.next("destination")
 		assert.True(t, got == want, "the stream says %s, want %s", got, want)
@@ -114,14 +114,7 @@ func TestListenBoundsStreams(t *testing.T) {
 	s.Relay.Refused = func(organization.Limit) { refusals++ }
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
-	open := func() *http.Response {
-		url := server.URL + destinationsPath + "/stream/listen"
-		in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
-		in.Header.Set("Authorization", "Bearer "+s.key)
-		stream := must.Get(server.Client().Do(in))(t)
-		t.Cleanup(func() { _ = stream.Body.Close() })
-		return stream
-	}
+	open := func() *http.Response { return stream(t, server, "stream", s.key) }
 	var last *http.Response
 	for range maxStreams {
 		if last = open(); last.StatusCode != http.StatusOK {

@@ -200,10 +200,7 @@ func TestRecoverIsRefused(t *testing.T) {
 func TestRecoverOverTheCap(t *testing.T) {
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
-	s.exec(t, `INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision,
-			attempts, automatic, event_id, event_time, status, unsuccessful, type, source, subscriptions)
-		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(), 'failed',
-			'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, s.org, crm.ID)
+	s.Failed(t, s.org, uuid.MustParse(crm.ID), 10_001)
 	for _, body := range []string{"", `{"dryRun":true}`} {
 		s.post(t, destinationsPath+"/crm/recover", body).refused(t, 400, "VALIDATION_FAILED", "more than 10000 deliveries")
 	}
@@ -300,11 +297,9 @@ func TestBackfillIsRefused(t *testing.T) {
 // publishMany puts events of a type into the read model, one for each second of the first hours of October.
 func (s *server) publishMany(t *testing.T, n int, kind string) {
 	t.Helper()
-	must.Get(s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time,
-		published_at, data)
+	s.exec(t, `INSERT INTO publications.publications (id, organization, type, source, time, published_at, data)
 		SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(),
-		'{}'::bytea FROM generate_series(1, $3) i`,
-		s.org, kind, n))(t)
+		'{}'::bytea FROM generate_series(1, $3) i`, s.org, kind, n)
 }
 
 func TestBackfillOverTheCapMakesNothing(t *testing.T) {

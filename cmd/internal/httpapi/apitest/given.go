@@ -90,6 +90,16 @@ func (p *Fixture) Attempted(
 	return as
 }
 
+// Failed makes deliveries that have failed permanently, one for each of the last seconds.
+func (p *Fixture) Failed(tb testing.TB, of, destination uuid.UUID, count int) {
+	tb.Helper()
+	must.Get(p.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
+			completed_at, revision, attempts, automatic, event_id, event_time, status, unsuccessful, type, source,
+			subscriptions)
+		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(),
+			'failed', 'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, $3) i`, of, destination, count))(tb)
+}
+
 // Happens executes a command on a delivery as the deliverer does, and waits until it can be read.
 func (p *Fixture) Happens(tb testing.TB, of, id uuid.UUID, happens delivery.Command) {
 	tb.Helper()
