@@ -50,7 +50,7 @@ var jobs = []job{
 // TestJobsInBrowser does each job with the mouse, and counts the clicks.
 func TestJobsInBrowser(t *testing.T) {
 	needsBrowser(t)
-	s := newScene(t)
+	s := openAlone(t).scene(t) // a clock ahead ends all sessions
 	s.collects(t)
 	s.handler = s.organizationsConsole(t)
 	s.later.Store(int64(25 * time.Hour)) // there is a yesterday

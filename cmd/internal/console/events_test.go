@@ -33,6 +33,14 @@ func (w *world) subscribe(t testing.TB, to uuid.UUID, pattern string) uuid.UUID 
 	return made.ID
 }
 
+// switches enables or disables a destination.
+func (w *world) switches(t *testing.T, id uuid.UUID, on bool) {
+	t.Helper()
+	in := command.ReviseDestination{ID: id, Enabled: &on}
+	out := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org), in))(t)
+	w.Await(t, out.Position, destinations.ReadModel.Name, audit.ReadModel.Name, dispatching.Name)
+}
+
 // TestRecipients: an event's page shows who got it, who did not, and why.
 func TestRecipients(t *testing.T) {
 	w := open(t)
@@ -46,17 +54,13 @@ func TestRecipients(t *testing.T) {
 	w.subscribe(t, gone, "*")
 	silent := w.subscribe(t, off, "*")
 	no := false
-	switched := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
-		ID:      disabled,
-		Enabled: &no,
-	}))(t)
 	quiet := must.Get(w.Commands.ReviseSubscription(t.Context(), w.by(w.org), command.ReviseSubscription{
 		Destination: off,
 		ID:          silent,
 		Active:      &no,
 	}))(t)
 	w.Await(t, quiet.Position, subscriptions.ReadModel.Name, dispatching.Name)
-	w.Await(t, switched.Position, destinations.ReadModel.Name, audit.ReadModel.Name, dispatching.Name)
+	w.switches(t, disabled, false)
 	event := w.announce(t, command.Publish{Organization: w.org, Subject: "item/7"})
 	w.subscribe(t, changed, "news.*")
 	w.subscribe(t, made("Came later"), "*")

@@ -67,17 +67,10 @@ func (w *world) scene(tb testing.TB) *scene {
 // fillFeed creates a feed with items from a source.
 func (s *scene) fillFeed(tb testing.TB) {
 	tb.Helper()
-	by := s.by(s.org)
-	feed := must.Get(s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{
-		Name:        "Concerts",
-		Description: "Concerts in town",
-	}))(tb)
+	feed := s.namedFeed(tb, "Concerts")
 	site := s.Source(tb, "https://example.org/concerts/"+s.org.String(), "")
-	attached := must.Get(s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
-		FeedID:     feed.ID,
-		SourceType: "site",
-		SourceID:   site,
-	}))(tb)
+	attach := command.AttachSource{FeedID: feed, SourceType: "site", SourceID: site}
+	attached := must.Get(s.Commands.AttachSource(tb.Context(), s.by(s.org), attach))(tb)
 	spare := s.Source(tb, "https://example.org/theatre/"+s.org.String(), "")
 	s.Await(tb, attached.Position, feeds.ReadModel.Name)
 	for i, title := range []string{"Organ at noon", "Brass in the park", `<b>Bold</b> & "quoted"`} {
@@ -88,7 +81,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 		ID uuid.UUID `json:"id"`
 	}
 	must.Eventually(tb, "the items are in the feed", func() bool {
-		found, err := s.Queries.Items(tb.Context(), s.org, feed.ID, query.ItemsQuery{
+		found, err := s.Queries.Items(tb.Context(), s.org, feed, query.ItemsQuery{
 			Since:   now.AddDate(0, -1, 0),
 			Until:   now.AddDate(0, 2, 0),
 			OrderBy: query.OrderByOccurrence,
@@ -97,9 +90,9 @@ func (s *scene) fillFeed(tb testing.TB) {
 		})
 		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
 	})
-	all := must.Get(s.Queries.Associations(tb.Context(), s.org, feed.ID))(tb)
+	all := must.Get(s.Queries.Associations(tb.Context(), s.org, feed))(tb)
 	s.names["site"] = site.String()
-	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(),
+	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.String(), page[0].ID.String(),
 		all[0].ID.String(), spare.String()
 }
 

@@ -34,11 +34,11 @@ func (w *world) only(tb testing.TB, destination uuid.UUID) query.Subscription {
 }
 
 // namedFeed creates a feed.
-func (w *world) namedFeed(t *testing.T, name string) uuid.UUID {
-	t.Helper()
-	in := command.CreateFeed{Name: name, Description: "In town"}
-	made := must.Get(w.Commands.CreateFeed(t.Context(), w.by(w.org), in))(t)
-	w.Await(t, made.Position, feeds.ReadModel.Name)
+func (w *world) namedFeed(tb testing.TB, name string) uuid.UUID {
+	tb.Helper()
+	in := command.CreateFeed{Name: name, Description: name + " in town"}
+	made := must.Get(w.Commands.CreateFeed(tb.Context(), w.by(w.org), in))(tb)
+	w.Await(tb, made.Position, feeds.ReadModel.Name)
 	return made.ID
 }
 

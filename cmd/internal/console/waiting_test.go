@@ -30,12 +30,6 @@ func TestStanding(t *testing.T) {
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	enabled := func(on bool) {
-		t.Helper()
-		out := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org),
-			command.ReviseDestination{ID: id, Enabled: &on}))(t)
-		w.Await(t, out.Position, destinations.ReadModel.Name)
-	}
 	event := w.publish(t, "concert/1")
 	path := "/console/deliveries/" + dispatch.DeliveryID(event, id).String()
 	b.get(t, path).expect(t, 200, "It is due, and waits for its turn.")
@@ -46,10 +40,10 @@ func TestStanding(t *testing.T) {
 		t.Helper()
 		b.get(t, path+"/retry").expect(t, 200, "It can't be sent now").lacks(t, "Send now<")
 	}
-	enabled(false)
+	w.switches(t, id, false)
 	b.get(t, path).expect(t, 200, "It waits because its destination is disabled.")
 	unsendable()
-	enabled(true)
+	w.switches(t, id, true)
 
 	retry := delivery.Retry{Schedule: []time.Duration{time.Hour}}
 	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 1, Trigger: delivery.Automatic, Retry: retry})
@@ -62,10 +56,10 @@ func TestStanding(t *testing.T) {
 	unsendable()
 
 	// A replay is sent at once, even to a disabled destination.
-	enabled(false)
+	w.switches(t, id, false)
 	b.post(t, path+"/replay").leadsTo(t, path+"?done=replayed")
 	b.get(t, path).expect(t, 200, "It is due, and waits for its turn")
-	enabled(true)
+	w.switches(t, id, true)
 
 	// It arrives by a replay; a later failure does not change that.
 	w.attemptedAs(t, event, id, 201, "", delivery.RecordAttempt{Number: 3, Trigger: delivery.ManualReplay})

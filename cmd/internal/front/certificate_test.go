@@ -3,15 +3,8 @@ package front_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,27 +14,16 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
+	"carillon/command/mtls/mtlstest"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 )
 
-// pair makes a self-signed certificate, and its key, as PEM.
+// pair makes a certificate, and its key, as PEM.
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
-	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		Subject:      pkix.Name{CommonName: name},
-		DNSNames:     []string{name},
-		NotBefore:    time.Unix(0, 0),
-		NotAfter:     time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
-	}
-	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
-	raw := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{
-		Type:  "PRIVATE KEY",
-		Bytes: raw,
-	})
+	made := mtlstest.NewAuthority(t, "Ours").Issue(name, nil)
+	return []byte(made.Chain), []byte(made.Key)
 }
 
 func files(t *testing.T, name string) (cert, key string) {
