@@ -157,6 +157,7 @@ func (s *server) walk(t *testing.T, path string, meanwhile func()) (ids []string
 		for _, item := range page.Items {
 			ids = append(ids, item.ID)
 		}
+		must.True(t, len(ids) < 1000, "%s has no end", path)
 		must.Equal(t, page.Pagination.HasMore, page.Pagination.Until != nil,
 			"%s: hasMore and until differ: %+v", next, page.Pagination)
 		if page.Pagination.Until == nil {
