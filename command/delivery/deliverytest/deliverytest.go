@@ -41,6 +41,22 @@ var (
 // Town is the rule of a process manager about what happens in a town.
 type Town struct{ *processtest.Rule }
 
+// Debounced gives Hook a debounce window.
+func Debounced(seconds int) destination.Revised {
+	return destination.Revised{Settings: destination.Settings{
+		URL:   "https://example.org",
+		Plain: destination.Plain{DebounceWindowSeconds: seconds},
+	}}
+}
+
+// NoticesTo makes an organization's destination for notices.
+func (r Town) NoticesTo(organization, id uuid.UUID) {
+	processtest.Given(r.Rule, destination.Aggregate, id, destination.Event(destination.Created{
+		Organization: organization,
+		Settings:     destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID},
+	}))
+}
+
 // WithHook makes a town with Alice's endpoint.
 func WithHook(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) Town {
 	t.Helper()

@@ -49,9 +49,7 @@ func (r rule) published() (id uuid.UUID, dispatched string) {
 func TestDispatcher_newestInWindowSupersedes(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	processtest.Given(r.Rule, destination.Aggregate, hook,
-		destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-			Plain: destination.Plain{DebounceWindowSeconds: 3600}}}))
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(deliverytest.Debounced(3600)))
 	first, dispatched := r.published()
 	r.Then(dispatched)
 	for _, recorded := range r.Events(eventstore.Start, eventstore.Categories(dispatch.Aggregate.Category)) {
@@ -162,9 +160,7 @@ func (r rule) has(t *testing.T, stream, kind string) {
 func TestDispatcher_supersedesAfterDispatch(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	processtest.Given(r.Rule, destination.Aggregate, hook,
-		destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-			Plain: destination.Plain{DebounceWindowSeconds: 3600}}}))
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(deliverytest.Debounced(3600)))
 	first, _ := r.published()
 	newer := make([]uuid.UUID, 50)
 	for i := range newer {

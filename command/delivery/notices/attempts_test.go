@@ -155,10 +155,7 @@ func (r rule) dataAfter(t *testing.T, before eventstore.Position, to uuid.UUID) 
 func TestNoticesNameEventAndAnswer(t *testing.T) {
 	t.Parallel()
 	r := noticed(t)
-	processtest.Given(r.Rule, destination.Aggregate, desk, destination.Event(destination.Created{
-		Organization: destination.Operators,
-		Settings:     destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID},
-	}))
+	r.NoticesTo(destination.Operators, desk)
 	last := delivery.Outcome{
 		ResponseStatus: 503,
 		FailureReason:  delivery.FailureStatus,

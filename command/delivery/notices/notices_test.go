@@ -60,8 +60,7 @@ func withHook(t *testing.T) rule {
 func noticed(t *testing.T) rule {
 	t.Helper()
 	r := withHook(t)
-	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Created{Organization: alice,
-		Settings: destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID}}))
+	r.NoticesTo(alice, hall)
 	processtest.Given(r.Rule, subscription.Aggregate, sub,
 		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
 	return r
@@ -198,27 +197,17 @@ func TestNoticesOfEachKind(t *testing.T) {
 func TestNoticesSpareTheirAddress(t *testing.T) {
 	t.Parallel()
 	r := noticed(t)
-	exhausted := func(organization, to uuid.UUID) {
-		processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
-			Organization: organization,
-			Destination:  to,
-			Number:       1,
-			Trigger:      delivery.Automatic,
-			Outcome:      delivery.Outcome{FailureReason: "timeout"},
-			Status:       delivery.StatusFailed,
-		}))
-	}
-	exhausted(alice, hall)
-	exhausted(bob, uuid.New())
+	r.fails(alice, hall, 0)
+	r.fails(bob, uuid.New(), 0)
 	r.expects(t)
 	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Disabled{}))
-	exhausted(alice, hook)
+	r.fails(alice, hook, 0)
 	r.expects(t)
 	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Enabled{}))
-	exhausted(alice, hook)
+	r.fails(alice, hook, 0)
 	r.expects(t, catalog.DeliveryExhausted, catalog.DestinationAutoDisabled)
 	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Deleted{}))
-	exhausted(alice, hook)
+	r.fails(alice, hook, 0)
 	r.expects(t, []string(nil)...)
 }
 
@@ -228,10 +217,7 @@ var desk = uuid.MustParse("dddddddd-0000-4000-8000-00000000000d") // the destina
 func operated(t *testing.T) rule {
 	t.Helper()
 	r := withHook(t)
-	processtest.Given(r.Rule, destination.Aggregate, desk, destination.Event(destination.Created{
-		Organization: destination.Operators,
-		Settings:     destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID},
-	}))
+	r.NoticesTo(destination.Operators, desk)
 	return r
 }
 
@@ -272,13 +258,13 @@ func (r rule) tellsDesk(t *testing.T, want ...string) {
 }
 
 // fails records the last attempt of a delivery to a destination.
-func (r rule) fails(organization, to uuid.UUID) {
+func (r rule) fails(organization, to uuid.UUID, status int) {
 	processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
 		Organization: organization,
 		Destination:  to,
 		Number:       1,
 		Trigger:      delivery.Automatic,
-		Outcome:      delivery.Outcome{FailureReason: "timeout", ResponseStatus: 410},
+		Outcome:      delivery.Outcome{FailureReason: "timeout", ResponseStatus: status},
 		Status:       delivery.StatusFailed,
 	}))
 }
@@ -288,15 +274,14 @@ func (r rule) fails(organization, to uuid.UUID) {
 func TestOperatorsHearAllNotices(t *testing.T) {
 	t.Parallel()
 	r := operated(t)
-	r.fails(alice, hook)
+	r.fails(alice, hook, 410)
 	r.tellsDesk(t, "delivery.exhausted alice 1", "destination.auto_disabled alice 1")
-	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Created{Organization: bob,
-		Settings: destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID}}))
-	r.fails(bob, hall)
+	r.NoticesTo(bob, hall)
+	r.fails(bob, hall, 410)
 	r.tellsDesk(t, "delivery.exhausted bob 1", "destination.auto_disabled bob 1")
-	r.fails(alice, hook)
+	r.fails(alice, hook, 410)
 	r.tellsDesk(t, "delivery.exhausted alice 1") // waits until the minute is over
-	r.fails(alice, hook)
+	r.fails(alice, hook, 410)
 	r.tellsDesk(t, "delivery.exhausted alice 2")
 }
 
@@ -305,12 +290,12 @@ func TestOperatorsAddressIsSpared(t *testing.T) {
 	t.Parallel()
 	r := operated(t)
 	for range 3 {
-		r.fails(destination.Operators, desk)
+		r.fails(destination.Operators, desk, 410)
 	}
 	r.tellsDesk(t)
 	r.Then()
 	processtest.Given(r.Rule, destination.Aggregate, desk, destination.Event(destination.Deleted{}))
-	r.fails(alice, hook)
+	r.fails(alice, hook, 410)
 	r.tellsDesk(t)
 }
 

@@ -32,6 +32,8 @@ var (
 	sub   = deliverytest.Sub
 	all   = deliverytest.All
 	storm = deliverytest.Storm
+
+	debounces = deliverytest.Debounced
 )
 
 // stored turns an event of any aggregate into its recorded form.
@@ -99,6 +101,11 @@ func TestRoutes_receivers(t *testing.T) {
 	t.Parallel()
 	unfed := storm
 	unfed.FeedType, unfed.FeedID, unfed.Organization = "", uuid.Nil, bob
+	bobs := func(h *history) {
+		h.destination(other, destination.Created{Organization: bob,
+			Settings: destination.Settings{URL: "https://example.net"}})
+		h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
+	}
 	tests := map[string]struct {
 		happened func(*history)
 		event    publication.Published
@@ -107,15 +114,11 @@ func TestRoutes_receivers(t *testing.T) {
 		"the owner of the feed": {func(*history) {}, storm, []uuid.UUID{hook}},
 		"a reader that it is shared with": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob})
-			h.destination(other, destination.Created{Organization: bob,
-				Settings: destination.Settings{URL: "https://example.net"}})
-			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
+			bobs(h)
 		}, storm, []uuid.UUID{hook, other}},
 		"no longer shared": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob}, feed.Unshared{With: bob})
-			h.destination(other, destination.Created{Organization: bob,
-				Settings: destination.Settings{URL: "https://example.net"}})
-			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
+			bobs(h)
 		}, storm, []uuid.UUID{hook}},
 		"an event without a feed stays in its organization": {func(*history) {}, unfed, []uuid.UUID{}},
 		"a disabled destination": {func(h *history) {
@@ -167,8 +170,7 @@ func TestRoutes_subscriptionsMakeOneDelivery(t *testing.T) {
 func TestDebounce_keepsNewestUntilClose(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
+	h.destination(hook, debounces(60))
 	first, second, third, elsewhere := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	closes := noon.Add(time.Minute)
 	a := h.routes.Dispatch(first, storm, noon)[0]
@@ -206,8 +208,7 @@ func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 			t.Parallel()
 			h := town(t)
 			h.feed(sports, feed.Registered{Organization: alice, FeedType: "news", Name: "Sports"})
-			h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-				Plain: destination.Plain{DebounceWindowSeconds: 60}}})
+			h.destination(hook, debounces(60))
 			first, changed := uuid.New(), storm
 			tt.change(&changed)
 			h.routes.Dispatch(first, storm, noon)
@@ -223,8 +224,7 @@ func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 func TestDebounceLeavesEventsWithoutSubject(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
+	h.destination(hook, debounces(60))
 	bare := storm
 	bare.Subject = ""
 	for range 3 {
@@ -238,8 +238,7 @@ func TestDebounceLeavesEventsWithoutSubject(t *testing.T) {
 func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
+	h.destination(hook, debounces(60))
 	old := eventstore.SavedRow{
 		Kind: "window", ID: `["` + hook.String() + `","news.item.added","storm"]`,
 		Data: []byte(`{"closes":"2026-11-21T12:00:30Z","delivery":"33333333-3333-4333-8333-333333333333"}`),
@@ -259,8 +258,7 @@ func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 func TestDebounceWindowKeysAreShort(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
+	h.destination(hook, debounces(60))
 	long := storm
 	long.Source, long.Subject = strings.Repeat("ö", 2048), strings.Repeat("ß", 2048)
 	h.routes.Dispatch(uuid.New(), long, noon)
@@ -309,9 +307,7 @@ func TestSavedRoutesDispatchTheSame(t *testing.T) {
 				case 1:
 					h.destination(hook, destination.Enabled{})
 				case 2:
-					h.destination(
-						hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-							Plain: destination.Plain{DebounceWindowSeconds: 30}}})
+					h.destination(hook, debounces(30))
 				case 3:
 					h.subscription(sub, subscription.Deactivated{})
 				case 4:

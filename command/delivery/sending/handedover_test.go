@@ -88,11 +88,7 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 	others := publishTo(t, store, 2, s.LeasedUntil())
 	old := publishTo(t, store, 1, s.LeasedUntil().Add(-freshFor-time.Second))
 	mine := publishTo(t, store, 1, s.LeasedUntil())
-	sent := func(id uuid.UUID) bool {
-		s.sender.mu.Lock()
-		defer s.sender.mu.Unlock()
-		return s.sender.sent[id.String()] > 0
-	}
+	sent := func(id uuid.UUID) bool { return s.sender.count(id) > 0 }
 	s.eventually("its own is sent", func() bool { return sent(mine) })
 	assert.True(t, !sent(others) && !sent(old), "another worker's, or an old one, was sent")
 	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Register{Name: "Bob"}))
