@@ -42,6 +42,17 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
+// serveSecured starts a node with TLS, which asks for the password "right" of admin.
+func serveSecured(t *testing.T) *server {
+	t.Helper()
+	return serve(t, node.Config{
+		TLS:        &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
+		User:       "admin",
+		Password:   "right",
+		GuessDelay: time.Millisecond,
+	})
+}
+
 // listenTCP serves loopback too, and returns the address.
 func (s *server) listenTCP(t *testing.T) string {
 	t.Helper()
@@ -66,21 +77,16 @@ func dial(t *testing.T, connection string) *esdb.Client {
 
 func TestUserAndPasswordOverTLS(t *testing.T) {
 	t.Parallel()
-	s := serve(t, node.Config{
-		TLS:        &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
-		User:       "admin",
-		Password:   "secret",
-		GuessDelay: time.Millisecond,
-	})
+	s := serveSecured(t)
 	address := s.listenTCP(t)
-	appendTo(t, dial(t, "esdb://admin:secret@"+address+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(1)...)
+	appendTo(t, dial(t, "esdb://admin:right@"+address+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(1)...)
 	for name, c := range map[string]struct {
 		connection string
 		want       esdb.ErrorCode
 	}{
 		"none":           {"esdb://" + address + "?tlsverifycert=false", esdb.ErrorCodeAccessDenied},
 		"wrong password": {"esdb://admin:guess@" + address + "?tlsverifycert=false", esdb.ErrorCodeUnauthenticated},
-		"wrong user":     {"esdb://root:secret@" + address + "?tlsverifycert=false", esdb.ErrorCodeUnauthenticated},
+		"wrong user":     {"esdb://root:right@" + address + "?tlsverifycert=false", esdb.ErrorCodeUnauthenticated},
 	} {
 		client := dial(t, c.connection)
 		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
@@ -94,7 +100,7 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 	// A call may bring its own.
 	must.Get(dial(t, "esdb://"+address+"?tlsverifycert=false").AppendToStream(context.Background(), "s",
 		esdb.AppendToStreamOptions{
-			ExpectedRevision: esdb.Any{}, Authenticated: &esdb.Credentials{Login: "admin", Password: "secret"},
+			ExpectedRevision: esdb.Any{}, Authenticated: &esdb.Credentials{Login: "admin", Password: "right"},
 		}, events(1)...))(t)
 }
 

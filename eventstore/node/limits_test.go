@@ -74,10 +74,7 @@ func TestFiltersAreBounded(t *testing.T) {
 func TestAccessControlLists(t *testing.T) {
 	t.Parallel()
 	open := serve(t, node.Config{})
-	protected := serve(t, node.Config{
-		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
-		User: "admin", Password: "right",
-	})
+	protected := serveSecured(t)
 	clients := map[string]*esdb.Client{
 		"open":      dial(t, "esdb://"+open.listenTCP(t)+"?tls=false"),
 		"protected": dial(t, "esdb://admin:right@"+protected.listenTCP(t)+"?tlsverifycert=false"),
@@ -137,10 +134,7 @@ func TestWrongPasswordsAreLogged(t *testing.T) {
 // A caller without credentials is refused by the headers alone: no message is needed, and messages take no memory.
 func TestCredentialsComeBeforeMessages(t *testing.T) {
 	t.Parallel()
-	s := serve(t, node.Config{
-		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
-		User: "admin", Password: "right",
-	})
+	s := serveSecured(t)
 	// such calls come through the web server
 	either := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
 	beside := must.Get(grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(either))))(t)

@@ -130,10 +130,7 @@ func browser(t *testing.T, protocols ...string) *http.Client {
 func TestHTTPBesideGRPC(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, node.Config{})
-	secure := serve(t, node.Config{
-		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
-		User: "admin", Password: "right",
-	})
+	secure := serveSecured(t)
 	at, safely := plain.listenTCP(t), secure.listenTCP(t)
 	appendTo(t, dial(t, "esdb://"+at+"?tls=false"), "s", esdb.NoStream{}, events(3)...)
 	appendTo(t, dial(t, "esdb://admin:right@"+safely+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(3)...)

@@ -70,24 +70,6 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	h.destination(alpha)
-	rotated, expired := uuid.New(), uuid.New()
-	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(
-		destination.SecretRotated{
-			SecretID:  expired,
-			Sealed:    []byte("expired"),
-			Expiring:  []uuid.UUID{secretOf(alpha)},
-			ExpiresAt: noon.Add(24 * time.Hour),
-			At:        noon,
-		},
-		destination.SecretRotated{
-			SecretID:  rotated,
-			Sealed:    []byte("rotated"),
-			Expiring:  []uuid.UUID{expired},
-			ExpiresAt: noon.Add(24 * time.Hour),
-			At:        noon,
-		},
-		destination.SecretExpired{SecretID: expired, At: noon},
-	)
 	h.publish(1)
 	h.schedule(1, noon, to(alpha))
 	next := noon.Add(5 * time.Second)

@@ -210,14 +210,9 @@ func TestEmbedded_sameOverNetwork(t *testing.T) {
 	}) (v view) {
 		v.Identity = must.Get(store.Identity(t.Context()))(t)
 		v.Head = must.Get(store.Head(t.Context()))(t)
-		for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
+		for event, err := range eventstore.Between(t.Context(), store, eventstore.Start, v.Head, eventstore.Filter{}) {
 			must.OK(t, err)
-			if message.CaughtUp {
-				break
-			}
-			if message.Event != nil {
-				v.Events = append(v.Events, *message.Event)
-			}
+			v.Events = append(v.Events, *event)
 		}
 		return v
 	}
@@ -240,14 +235,10 @@ func TestTombstone(t *testing.T) {
 	}
 	put(t, store, "thing-2", eventstore.NoStream, proposed(1))
 	var streams []string
-	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories("thing")) {
+	things, head := eventstore.Categories("thing"), must.Get(store.Head(t.Context()))(t)
+	for event, err := range eventstore.Between(t.Context(), store, eventstore.Start, head, things) {
 		must.OK(t, err)
-		if message.CaughtUp {
-			break
-		}
-		if message.Event != nil {
-			streams = append(streams, message.Event.Stream+" "+message.Event.Type)
-		}
+		streams = append(streams, event.Stream+" "+event.Type)
 	}
 	assert.Same(t, streams, []string{"thing-1 thing.happened.v1", "thing-2 thing.happened.v1"})
 	assert.Is(t, assert.Err(store.Append(t.Context(), "thing-1", 0, proposed(1))), eventstore.ErrStreamDeleted, "append")
