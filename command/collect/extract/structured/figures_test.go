@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,14 +295,16 @@ var schemaTerms = map[string]string{
 	"status":   "eventStatus", "image": "image",
 }
 
-// schemaEvent reads an event of extruct, in any of the shapes for its syntaxes.
-func schemaEvent(e any) wanted {
-	props, _ := e.(map[string]any)
-	if inner, ok := props["properties"].(map[string]any); ok {
-		props = inner
-	}
+// mfTerms are those of microformats.
+var mfTerms = map[string]string{
+	"title": "name", "start": "start", "end": "end", "description": "description", "url": "url", "location": "location",
+	"image": "photo",
+}
+
+// eventOf reads properties by their terms, with or without schema.org before them.
+func eventOf(props map[string]any, terms map[string]string) wanted {
 	w := wanted{}
-	for field, term := range schemaTerms {
+	for field, term := range terms {
 		for _, name := range []string{term, "https://schema.org/" + term, "http://schema.org/" + term} {
 			if v, ok := props[name]; ok {
 				w[field] = textIn(v)
@@ -309,6 +312,15 @@ func schemaEvent(e any) wanted {
 		}
 	}
 	return w
+}
+
+// schemaEvent reads an event of extruct, in any of the shapes for its syntaxes.
+func schemaEvent(e any) wanted {
+	props, _ := e.(map[string]any)
+	if inner, ok := props["properties"].(map[string]any); ok {
+		props = inner
+	}
+	return eventOf(props, schemaTerms)
 }
 
 // textIn returns the text of a value, or the name of a thing.
@@ -323,11 +335,12 @@ func textIn(v any) string {
 			}
 		}
 	case map[string]any:
+		value := v["value"] // of microformats
 		if inner, ok := v["properties"].(map[string]any); ok {
 			v = inner
 		}
 		for _, key := range []string{"@value", "name", "https://schema.org/name", "http://schema.org/name", "url",
-			"addressLocality"} {
+			"addressLocality", "street-address", "locality"} {
 			if text := textIn(v[key]); text != "" {
 				return text
 			}
@@ -335,6 +348,7 @@ func textIn(v any) string {
 		if id, ok := v["@id"].(string); ok && !strings.HasPrefix(id, "_:") {
 			return id
 		}
+		return textIn(value)
 	}
 	return ""
 }
@@ -350,43 +364,12 @@ func mfEvents(v any) []wanted {
 	case map[string]any:
 		types, _ := v["type"].([]any)
 		props, _ := v["properties"].(map[string]any)
-		for _, t := range types {
-			if t != "h-event" {
-				continue
-			}
-			w := wanted{}
-			for field, name := range map[string]string{
-				"title": "name", "start": "start", "end": "end", "description": "description", "url": "url", "location": "location",
-				"image": "photo",
-			} {
-				w[field] = mfText(props[name])
-			}
-			found = append(found, w)
+		if slices.Contains(types, any("h-event")) {
+			found = append(found, eventOf(props, mfTerms))
 		}
 		for _, inner := range v {
 			found = append(found, mfEvents(inner)...)
 		}
 	}
 	return found
-}
-
-func mfText(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case []any:
-		if len(v) > 0 {
-			return mfText(v[0])
-		}
-	case map[string]any:
-		if props, ok := v["properties"].(map[string]any); ok {
-			for _, name := range []string{"name", "street-address", "locality"} {
-				if text := mfText(props[name]); text != "" {
-					return text
-				}
-			}
-		}
-		return mfText(v["value"])
-	}
-	return ""
 }
