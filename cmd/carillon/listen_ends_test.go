@@ -52,23 +52,17 @@ func TestListenEnablesItsDestination(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(c *config.Config) { c.AutoDisableAfter = 1 })
 	for _, mode := range []string{"--json", "--stream"} {
-		s.listenThroughDisabling(mode)
+		l, subject := s.listen(mode, "--fail", "1"), uuid.NewString()
+		s.ok("trigger", "news.item.added", "--subject", subject)
+		l.next(subject)
+		must.Eventually(t, "the destination is enabled again", func() bool {
+			return strings.Contains(l.said.String(), "It is enabled again.")
+		})
+		s.ok("trigger", "news.item.added", "--subject", subject)
+		l.next(subject)
+		code, notes := l.stop()
+		assert.True(t, code == 0, "%s: exit %d\n%s", mode, code, notes)
 	}
-}
-
-func (s shell) listenThroughDisabling(mode string) {
-	s.Helper()
-	l := s.listen(mode, "--fail", "1")
-	subject := uuid.NewString()
-	s.ok("trigger", "news.item.added", "--subject", subject)
-	l.next(subject)
-	must.Eventually(s.T, "the destination is enabled again", func() bool {
-		return strings.Contains(l.said.String(), "It is enabled again.")
-	})
-	s.ok("trigger", "news.item.added", "--subject", subject)
-	l.next(subject)
-	code, notes := l.stop()
-	assert.True(s, code == 0, "%s: exit %d\n%s", mode, code, notes)
 }
 
 // TestListenEndsWithoutKey: a listener without a stream would not learn that its destination is gone.

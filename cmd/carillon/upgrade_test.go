@@ -167,7 +167,7 @@ func (i *succession) change(header string) {
 	}
 	ask(i.T, i.key, http.MethodPatch, i.path, settings, http.StatusOK)
 	i.publish(10, i.flags)
-	must.Eventually(i, "the receiver gets x-turn "+header, func() bool { return i.lastHeader() == header })
+	must.Eventually(i, "the receiver gets x-turn "+header, func() bool { last, _ := i.last(); return last == header })
 }
 
 // underLoad publishes events by servers while something happens.
@@ -261,7 +261,7 @@ func (i *succession) leaveSome() {
 	i.Helper()
 	i.refuse(true)
 	i.publish(100, i.flags)
-	must.Eventually(i, "the receiver has refused it", i.hasRefused)
+	must.Eventually(i, "the receiver has refused it", func() bool { _, refused := i.last(); return refused })
 	i.stop()
 	i.refuse(false)
 }
@@ -309,14 +309,9 @@ func (b *inbox) refuse(all bool) {
 	b.refuses, b.refused = all, false
 }
 
-func (b *inbox) hasRefused() bool {
+// last returns x-turn of the last request that was taken, and whether one was refused.
+func (b *inbox) last() (header string, refused bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.refused
-}
-
-func (b *inbox) lastHeader() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.header
+	return b.header, b.refused
 }

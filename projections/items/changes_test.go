@@ -259,12 +259,9 @@ func TestEnded(t *testing.T) {
 		coming:  {-9 * day, day},
 		undated: nil,
 	} {
-		f.onHappening(id, happening.Observed{
-			SourceID: f.source,
-			Details:  on("Concert", starts...),
-			Source:   block,
-			At:       now.Add(-10 * day),
-		})
+		seen := observed(f.source, on("Concert", starts...))
+		seen.At = now.Add(-10 * day)
+		f.onHappening(id, seen)
 	}
 	f.onHappening(undated, happening.WentStale{SourceID: f.source, At: now.Add(-7 * day)})
 	f.Project()

@@ -163,13 +163,7 @@ func (s *simple) change(t *rapid.T) {
 		id := uuid.New()
 		i := &simpleItem{id: item.ID(s.feed, id), added: at, details: someDetails(t)}
 		s.ids, s.items[id] = append(s.ids, id), i
-		s.onHappening(id, happening.Observed{
-			SourceID: s.source,
-			Key:      "k",
-			Details:  i.details,
-			Source:   block,
-			At:       at,
-		})
+		s.onHappening(id, observed(s.source, i.details))
 		s.addTo(s.feed, id, at)
 	case kind == 2 && s.items[known] != nil:
 		s.items[known].details = someDetails(t)
@@ -184,7 +178,7 @@ func (s *simple) change(t *rapid.T) {
 		delete(s.items, known)
 	case kind == 4: // something in another feed
 		other := uuid.New()
-		s.onFeed(other, feed.Created{Organization: org, Enabled: true, At: now}, attached(s.source))
+		s.onFeed(other, created(feed.Settings{}), attached(s.source))
 		s.addTo(other, known, now)
 	}
 }

@@ -85,14 +85,9 @@ func (f fixture) happen(random *rand.Rand, steps int) {
 	settings := func() feed.Settings { return feed.Settings{Name: text(2) + " F", Description: text(4) + " D"} }
 	one := func(of []uuid.UUID) uuid.UUID { return of[random.IntN(len(of))] }
 	observe := func(id, as uuid.UUID) {
-		f.onHappening(id, happening.Observed{
-			SourceID: one(sources),
-			Of:       as,
-			Key:      "k",
-			Details:  details(),
-			Source:   block,
-			At:       now,
-		})
+		seen := observed(one(sources), details())
+		seen.Of = as
+		f.onHappening(id, seen)
 	}
 	for step := range steps {
 		if len(happenings) == 0 || random.IntN(4) == 0 {
@@ -106,12 +101,7 @@ func (f fixture) happen(random *rand.Rand, steps int) {
 		case 4, 5:
 			observe(id, uuid.Nil)
 		case 6:
-			f.onHappening(id, happening.Revised{
-				SourceID: one(sources),
-				Details:  details(),
-				Source:   block,
-				At:       at,
-			})
+			f.onHappening(id, revised(one(sources), details()))
 		case 7:
 			f.onHappening(id, happening.WentStale{SourceID: one(sources), At: at})
 		case 8:
@@ -128,12 +118,7 @@ func (f fixture) happen(random *rand.Rand, steps int) {
 			f.onFeed(in, feed.Revised{Settings: settings(), At: at})
 		case 11:
 			made := uuid.New()
-			f.onFeed(made, feed.Created{
-				Organization: org,
-				Settings:     settings(),
-				Enabled:      true,
-				At:           at,
-			})
+			f.onFeed(made, created(settings()))
 			feeds = append(feeds, made)
 		case 12, 13:
 			source := one(sources)

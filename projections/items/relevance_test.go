@@ -55,13 +55,9 @@ func named(name, description string) feed.Settings {
 
 // newFeed is one more feed of the fixture's source.
 func (f fixture) newFeed(owner uuid.UUID, s feed.Settings) uuid.UUID {
-	id := uuid.New()
-	f.onFeed(id, feed.Created{
-		Organization: owner,
-		Settings:     s,
-		Enabled:      true,
-		At:           now,
-	}, attached(f.source))
+	id, made := uuid.New(), created(s)
+	made.Organization = owner
+	f.onFeed(id, made, attached(f.source))
 	return id
 }
 
