@@ -41,10 +41,12 @@ func Of(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *R
 	}
 }
 
-// Given records events, at the end of their stream.
-func Given[S, E, C any](r *Rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E) {
-	r.t.Helper()
-	Record(r.t, r.Store, a, id, events...)
+// Given returns what records events at the end of a stream.
+func Given[S, E, C any](r *Rule, a eventstore.Aggregate[S, E, C], id uuid.UUID) func(events ...E) {
+	return func(events ...E) {
+		r.t.Helper()
+		Record(r.t, r.Store, a, id, events...)
+	}
 }
 
 // Record records events at the end of a stream.

@@ -62,8 +62,7 @@ func TestManager_enablingResets(t *testing.T) {
 	t.Parallel()
 	r := watched(t, 2, 0)
 	r.Answers(0, 500, "http_status", 0)
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Disabled{}),
-		destination.Event(destination.Enabled{}))
+	processtest.Given(r.Rule, destination.Aggregate, hook)(destination.Disabled{}, destination.Enabled{})
 	r.Answers(1, 500, "http_status", 0)
 	r.Then()
 	r.Answers(2, 500, "http_status", 0)

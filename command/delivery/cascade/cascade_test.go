@@ -55,10 +55,9 @@ func cascading(t *testing.T, held *holding) rule {
 }
 
 func (r rule) pins(id uuid.UUID) {
-	processtest.Given(r.Rule, subscription.Aggregate, sub,
-		subscription.Event(subscription.Revised{Settings: subscription.Settings{
-			EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
-		}}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub)(subscription.Revised{Settings: subscription.Settings{
+		EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
+	}})
 }
 
 var switchedOff = subscription.Aggregate.Stream(sub) + " subscription.deactivated.v1"
@@ -72,12 +71,11 @@ func TestDeletionCascade_lostFeedDeactivates(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			r, theirs := cascading(t, &holding{}), uuid.New()
-			processtest.Given(r.Rule, feed.Aggregate, theirs,
-				feed.Event(feed.Registered{Organization: bob, FeedType: "news"}),
-				feed.Event(feed.Shared{With: alice}))
+			processtest.Given(r.Rule, feed.Aggregate, theirs)(feed.Registered{Organization: bob, FeedType: "news"},
+				feed.Shared{With: alice})
 			r.pins(theirs)
 			r.Then()
-			processtest.Given(r.Rule, feed.Aggregate, theirs, lost)
+			processtest.Given(r.Rule, feed.Aggregate, theirs)(lost)
 			r.Then(switchedOff)
 			r.Because(reason)
 		})
@@ -88,16 +86,15 @@ func TestDeletionCascade_lostFeedDeactivates(t *testing.T) {
 func TestLostFeedLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	r, theirs, mine, off := cascading(t, &holding{}), uuid.New(), uuid.New(), uuid.New()
-	processtest.Given(r.Rule, feed.Aggregate, theirs,
-		feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+	processtest.Given(r.Rule, feed.Aggregate, theirs)(feed.Registered{Organization: bob, FeedType: "news"},
+		feed.Shared{With: alice})
 	pinned := subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds",
 		Feeds: []subscription.Pin{{FeedType: "news", FeedID: theirs}}}
-	processtest.Given(r.Rule, subscription.Aggregate, mine,
-		subscription.Event(subscription.Created{Organization: bob, Destination: hook, Settings: pinned}))
-	processtest.Given(r.Rule, subscription.Aggregate, off,
-		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: pinned}),
-		subscription.Event(subscription.Deactivated{}))
-	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}), feed.Event(feed.Unshared{With: alice}))
+	processtest.Given(r.Rule, subscription.Aggregate, mine)(
+		subscription.Created{Organization: bob, Destination: hook, Settings: pinned})
+	processtest.Given(r.Rule, subscription.Aggregate, off)(
+		subscription.Created{Organization: alice, Destination: hook, Settings: pinned}, subscription.Deactivated{})
+	processtest.Given(r.Rule, feed.Aggregate, theirs)(feed.Disabled{}, feed.Unshared{With: alice})
 	r.Then()
 }
 
@@ -106,7 +103,7 @@ func TestDeletionCascade_destinationDeleted(t *testing.T) {
 	held := &holding{}
 	r := cascading(t, held)
 	r.Then()
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
+	processtest.Given(r.Rule, destination.Aggregate, hook)(destination.Deleted{})
 	r.Then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
 	r.Because(reasonDestination)
 	assert.True(t, slices.Contains(held.shredded, hook), "its data key is still there")
@@ -116,7 +113,7 @@ func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
 	t.Parallel()
 	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
 	r := cascading(t, held)
-	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub)(subscription.Deleted{})
 	r.Then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1",
 		delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
 	r.Because(delivery.ReasonUnsubscribed)
@@ -126,18 +123,18 @@ func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
 func TestDeletionCascade_organizationDeleted(t *testing.T) {
 	t.Parallel()
 	r, shared, lateFeed, lateHook, lateSub := cascading(t, &holding{}), uuid.New(), uuid.New(), uuid.New(), uuid.New()
-	processtest.Given(r.Rule, feed.Aggregate, shared,
-		feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
-	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	processtest.Given(r.Rule, feed.Aggregate, shared)(feed.Registered{Organization: bob, FeedType: "news"},
+		feed.Shared{With: alice})
+	processtest.Given(r.Rule, subscription.Aggregate, sub)(subscription.Deleted{})
 	r.Then()
-	processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
+	processtest.Given(r.Rule, organization.Aggregate, alice)(organization.Deleted{})
 	r.Then(destination.Aggregate.Stream(hook)+" destination.deleted.v1", feed.Aggregate.Stream(news)+" feed.deleted.v1",
 		feed.Aggregate.Stream(shared)+" feed.unshared.v1")
 	r.Because(reasonOrganization)
-	processtest.Given(r.Rule, feed.Aggregate, lateFeed, feed.Event(feed.Registered{Organization: alice, FeedType: "news"}))
-	processtest.Given(r.Rule, destination.Aggregate, lateHook, destination.Event(destination.Created{Organization: alice}))
-	processtest.Given(r.Rule, subscription.Aggregate, lateSub,
-		subscription.Event(subscription.Created{Organization: alice, Destination: lateHook, Settings: deliverytest.All}))
+	processtest.Given(r.Rule, feed.Aggregate, lateFeed)(feed.Registered{Organization: alice, FeedType: "news"})
+	processtest.Given(r.Rule, destination.Aggregate, lateHook)(destination.Created{Organization: alice})
+	processtest.Given(r.Rule, subscription.Aggregate, lateSub)(
+		subscription.Created{Organization: alice, Destination: lateHook, Settings: deliverytest.All})
 	r.Then(feed.Aggregate.Stream(lateFeed)+" feed.deleted.v1",
 		destination.Aggregate.Stream(lateHook)+" destination.deleted.v1",
 		subscription.Aggregate.Stream(lateSub)+" subscription.deleted.v1")
@@ -158,7 +155,7 @@ func TestDeletionCascade_deletedStreams(t *testing.T) {
 		for _, stream := range c.ended {
 			r.Tombstone(stream)
 		}
-		processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
+		processtest.Given(r.Rule, organization.Aggregate, alice)(organization.Deleted{})
 		r.Then(c.want...)
 		assert.True(t, slices.Contains(held.shredded, hook),
 			"without %s the data key of the destination is still there", c.ended)
@@ -170,7 +167,7 @@ func TestDeletionCascade_deletedDelivery(t *testing.T) {
 	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
 	r := cascading(t, held)
 	r.Tombstone(delivery.Aggregate.Stream(held.orphans[0]))
-	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub)(subscription.Deleted{})
 	r.Then(delivery.Aggregate.Stream(held.orphans[1]) + " delivery.discarded.v1")
 }
 
@@ -180,14 +177,12 @@ func TestCertificateCascade_shredsEndedKey(t *testing.T) {
 	held := &holding{}
 	r := cascading(t, held)
 	first, second := clientcertificate.Certificate{ID: uuid.New()}, clientcertificate.Certificate{ID: uuid.New()}
-	processtest.Given(r.Rule, clientcertificate.Aggregate, alice,
-		clientcertificate.Event(clientcertificate.Set{Certificate: first}),
-		clientcertificate.Event(clientcertificate.Replaced{Certificate: second, Of: first.ID}))
+	processtest.Given(r.Rule, clientcertificate.Aggregate, alice)(clientcertificate.Set{Certificate: first},
+		clientcertificate.Replaced{Certificate: second, Of: first.ID})
 	r.Then()
 	assert.True(t, slices.Contains(held.shredded, first.ID) && !slices.Contains(held.shredded, second.ID),
 		"shredded: %v", held.shredded)
-	processtest.Given(r.Rule, clientcertificate.Aggregate, alice,
-		clientcertificate.Event(clientcertificate.Removed{ID: second.ID}))
+	processtest.Given(r.Rule, clientcertificate.Aggregate, alice)(clientcertificate.Removed{ID: second.ID})
 	r.Then()
 	assert.True(t, slices.Contains(held.shredded, second.ID), "after the removal, shredded: %v", held.shredded)
 }
@@ -201,16 +196,13 @@ func TestCertificateCascade_organizationDeleted(t *testing.T) {
 	ours, late, theirs, gone, other := clientcertificate.Certificate{ID: uuid.New()},
 		clientcertificate.Certificate{ID: uuid.New()},
 		clientcertificate.Certificate{ID: uuid.New()}, uuid.New(), uuid.New()
-	processtest.Given(r.Rule, clientcertificate.Aggregate, gone,
-		clientcertificate.Event(clientcertificate.Set{Certificate: ours}))
-	processtest.Given(r.Rule, clientcertificate.Aggregate, other,
-		clientcertificate.Event(clientcertificate.Set{Certificate: theirs}))
+	processtest.Given(r.Rule, clientcertificate.Aggregate, gone)(clientcertificate.Set{Certificate: ours})
+	processtest.Given(r.Rule, clientcertificate.Aggregate, other)(clientcertificate.Set{Certificate: theirs})
 	r.Then()
 	removed := clientcertificate.Aggregate.Stream(gone) + " client_certificate.removed.v1"
-	processtest.Given(r.Rule, organization.Aggregate, gone, organization.Event(organization.Deleted{}))
+	processtest.Given(r.Rule, organization.Aggregate, gone)(organization.Deleted{})
 	r.Then(removed)
-	processtest.Given(r.Rule, clientcertificate.Aggregate, gone,
-		clientcertificate.Event(clientcertificate.Set{Certificate: late}))
+	processtest.Given(r.Rule, clientcertificate.Aggregate, gone)(clientcertificate.Set{Certificate: late})
 	r.Then(removed)
 	assert.True(t, slices.Contains(held.shredded, ours.ID) && slices.Contains(held.shredded, late.ID) &&
 		!slices.Contains(held.shredded, theirs.ID), "shredded: %v", held.shredded)

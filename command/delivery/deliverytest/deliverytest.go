@@ -51,19 +51,18 @@ func Debounced(seconds int) destination.Revised {
 
 // NoticesTo makes an organization's destination for notices.
 func (r Town) NoticesTo(organization, id uuid.UUID) {
-	processtest.Given(r.Rule, destination.Aggregate, id, destination.Event(destination.Created{
+	processtest.Given(r.Rule, destination.Aggregate, id)(destination.Created{
 		Organization: organization,
 		Settings:     destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID},
-	}))
+	})
 }
 
 // WithHook makes a town with Alice's endpoint.
 func WithHook(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) Town {
 	t.Helper()
 	r := Town{processtest.Of(t, fresh)}
-	processtest.Given(r.Rule, destination.Aggregate, Hook,
-		destination.Event(destination.Created{Organization: Alice,
-			Settings: destination.Settings{URL: "https://example.org"}}))
+	processtest.Given(r.Rule, destination.Aggregate, Hook)(destination.Created{Organization: Alice,
+		Settings: destination.Settings{URL: "https://example.org"}})
 	return r
 }
 
@@ -71,18 +70,17 @@ func WithHook(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManag
 func WithNews(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) Town {
 	t.Helper()
 	r := WithHook(t, fresh)
-	processtest.Given(r.Rule, feed.Aggregate, News,
-		feed.Event(feed.Registered{Organization: Alice, FeedType: "news", Name: "News"}))
-	processtest.Given(r.Rule, destination.Aggregate, Hook,
-		destination.Event(destination.SecretMinted{SecretID: uuid.New()}))
-	processtest.Given(r.Rule, subscription.Aggregate, Sub,
-		subscription.Event(subscription.Created{Organization: Alice, Destination: Hook, Settings: All}))
+	processtest.Given(r.Rule, feed.Aggregate, News)(
+		feed.Registered{Organization: Alice, FeedType: "news", Name: "News"})
+	processtest.Given(r.Rule, destination.Aggregate, Hook)(destination.SecretMinted{SecretID: uuid.New()})
+	processtest.Given(r.Rule, subscription.Aggregate, Sub)(
+		subscription.Created{Organization: Alice, Destination: Hook, Settings: All})
 	return r
 }
 
 // Answers records an attempt of a new delivery to Hook, some minutes after noon; reason is empty for a success.
 func (r Town) Answers(minutes, status int, reason delivery.Failure, renumberedFrom int) {
-	processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
+	processtest.Given(r.Rule, delivery.Aggregate, uuid.New())(delivery.Attempted{
 		Organization:   Alice,
 		Destination:    Hook,
 		Number:         1 + renumberedFrom,
@@ -91,5 +89,5 @@ func (r Town) Answers(minutes, status int, reason delivery.Failure, renumberedFr
 		Outcome:        delivery.Outcome{ResponseStatus: status, FailureReason: reason},
 		Status:         delivery.StatusFailed,
 		At:             Noon.Add(time.Duration(minutes) * time.Minute),
-	}))
+	})
 }

@@ -42,14 +42,14 @@ func dispatching(t *testing.T) rule {
 // published records an event and names its dispatch, as then does.
 func (r rule) published() (id uuid.UUID, dispatched string) {
 	id = uuid.New()
-	processtest.Given(r.Rule, publication.Aggregate, id, publication.Event(storm))
+	processtest.Given(r.Rule, publication.Aggregate, id)(storm)
 	return id, dispatch.Aggregate.Stream(id) + " dispatch.deliveries-scheduled.v1"
 }
 
 func TestDispatcher_newestInWindowSupersedes(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(deliverytest.Debounced(3600)))
+	processtest.Given(r.Rule, destination.Aggregate, hook)(deliverytest.Debounced(3600))
 	first, dispatched := r.published()
 	r.Then(dispatched)
 	for _, recorded := range r.Events(eventstore.Start, eventstore.Categories(dispatch.Aggregate.Category)) {
@@ -160,7 +160,7 @@ func (r rule) has(t *testing.T, stream, kind string) {
 func TestDispatcher_supersedesAfterDispatch(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(deliverytest.Debounced(3600)))
+	processtest.Given(r.Rule, destination.Aggregate, hook)(deliverytest.Debounced(3600))
 	first, _ := r.published()
 	newer := make([]uuid.UUID, 50)
 	for i := range newer {

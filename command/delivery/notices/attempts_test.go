@@ -80,10 +80,9 @@ func TestNoticesFailingAfterEnabling(t *testing.T) {
 		_, got := r.dataAfter(t, r.reactTwice(t), hall)[catalog.DestinationFailing]
 		assert.True(t, got == want, "%s: a notice is made: %t, want %t", when, got, want)
 	}
-	disabled, enabled := destination.Event(destination.AutoDisabled{}), destination.Event(destination.Enabled{})
-	processtest.Given(r.Rule, destination.Aggregate, hook, disabled)
+	processtest.Given(r.Rule, destination.Aggregate, hook)(destination.AutoDisabled{})
 	failing("disabled", false)
-	processtest.Given(r.Rule, destination.Aggregate, hook, enabled)
+	processtest.Given(r.Rule, destination.Aggregate, hook)(destination.Enabled{})
 	failing("enabled again", true)
 }
 
@@ -92,12 +91,12 @@ func (r rule) answersEvent(t *testing.T, o delivery.Outcome) (event, of, attempt
 	t.Helper()
 	event, attempt = uuid.New(), uuid.New()
 	of = dispatch.DeliveryID(event, hook)
-	processtest.Given(r.Rule, publication.Aggregate, event, publication.Event(publication.Published{
+	processtest.Given(r.Rule, publication.Aggregate, event)(publication.Published{
 		Organization: alice,
 		Type:         "news.item.added",
 		Subject:      "item/7",
 		Data:         []byte(`{}`),
-	}))
+	})
 	status := delivery.StatusFailed
 	if o.Succeeded() {
 		status = delivery.StatusSucceeded

@@ -61,8 +61,8 @@ func noticed(t *testing.T) rule {
 	t.Helper()
 	r := withHook(t)
 	r.NoticesTo(alice, hall)
-	processtest.Given(r.Rule, subscription.Aggregate, sub,
-		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub)(
+		subscription.Created{Organization: alice, Destination: hook, Settings: all})
 	return r
 }
 
@@ -174,21 +174,20 @@ func TestNoticesOfEachKind(t *testing.T) {
 		rotate.SecretID = uuid.New()
 	}
 	r.expects(t, "secret.expiring")
-	processtest.Given(r.Rule, subscription.Aggregate, sub,
-		subscription.Event(subscription.Deactivated{At: noon}), subscription.Event(subscription.Activated{At: noon}),
-		subscription.Event(subscription.Deactivated{Reason: "the feed was deleted", At: noon}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub)(subscription.Deactivated{At: noon},
+		subscription.Activated{At: noon}, subscription.Deactivated{Reason: "the feed was deleted", At: noon})
 	r.expects(t, "subscription.deactivated")
 	r.Answers(0, 410, "gone", 0)
 	r.expects(t, "delivery.exhausted", "destination.auto_disabled")
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Enabled{}))
+	processtest.Given(r.Rule, destination.Aggregate, hook)(destination.Enabled{})
 	for range 2 {
-		processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
+		processtest.Given(r.Rule, delivery.Aggregate, uuid.New())(delivery.Attempted{
 			Organization: alice,
 			Destination:  hook,
 			Number:       1,
 			Trigger:      delivery.Automatic,
 			Status:       delivery.StatusSucceeded,
-		}))
+		})
 	}
 	r.expects(t, "destination.recovered")
 }
@@ -200,13 +199,13 @@ func TestNoticesSpareTheirAddress(t *testing.T) {
 	r.fails(alice, hall, 0)
 	r.fails(bob, uuid.New(), 0)
 	r.expects(t)
-	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Disabled{}))
+	processtest.Given(r.Rule, destination.Aggregate, hall)(destination.Disabled{})
 	r.fails(alice, hook, 0)
 	r.expects(t)
-	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Enabled{}))
+	processtest.Given(r.Rule, destination.Aggregate, hall)(destination.Enabled{})
 	r.fails(alice, hook, 0)
 	r.expects(t, catalog.DeliveryExhausted, catalog.DestinationAutoDisabled)
-	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Deleted{}))
+	processtest.Given(r.Rule, destination.Aggregate, hall)(destination.Deleted{})
 	r.fails(alice, hook, 0)
 	r.expects(t, []string(nil)...)
 }
@@ -259,14 +258,14 @@ func (r rule) tellsDesk(t *testing.T, want ...string) {
 
 // fails records the last attempt of a delivery to a destination.
 func (r rule) fails(organization, to uuid.UUID, status int) {
-	processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
+	processtest.Given(r.Rule, delivery.Aggregate, uuid.New())(delivery.Attempted{
 		Organization: organization,
 		Destination:  to,
 		Number:       1,
 		Trigger:      delivery.Automatic,
 		Outcome:      delivery.Outcome{FailureReason: "timeout", ResponseStatus: status},
 		Status:       delivery.StatusFailed,
-	}))
+	})
 }
 
 // The operators get notices about the destinations of all organizations, with and without an address for notices, and
@@ -294,7 +293,7 @@ func TestOperatorsAddressIsSpared(t *testing.T) {
 	}
 	r.tellsDesk(t)
 	r.Then()
-	processtest.Given(r.Rule, destination.Aggregate, desk, destination.Event(destination.Deleted{}))
+	processtest.Given(r.Rule, destination.Aggregate, desk)(destination.Deleted{})
 	r.fails(alice, hook, 410)
 	r.tellsDesk(t)
 }
@@ -312,7 +311,7 @@ func TestOperatorsHearOfSources(t *testing.T) {
 		source.CollectionCompleted{Number: 5, At: noon},
 		source.Paused{Reason: "its owner objects", At: noon.Add(time.Hour)},
 	} {
-		processtest.Given(r.Rule, source.Aggregate, uuid.NewSHA1(sub, []byte{byte(i)}), event)
+		processtest.Given(r.Rule, source.Aggregate, uuid.NewSHA1(sub, []byte{byte(i)}))(event)
 	}
 	const kind = "source.needs_attention "
 	r.tellsDesk(t, kind+"needs_credentials", kind+"needs_javascript", kind+"robots")

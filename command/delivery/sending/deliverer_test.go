@@ -107,13 +107,13 @@ var signingSecret = []byte("whsec_" + base64.StdEncoding.EncodeToString(make([]b
 
 func makeDestination(t *testing.T, store eventstore.Store, id, organization uuid.UUID, url string) {
 	t.Helper()
-	execute(t, store, destination.Aggregate, id, destination.Command(destination.Create{
+	execute(t, store, destination.Aggregate, id)(destination.Create{
 		Organization: organization,
 		Settings:     destination.Settings{Name: url, URL: url},
 		SecretID:     uuid.New(),
 		Secret:       signingSecret,
 		At:           time.Now(),
-	}))
+	})
 }
 
 // claimedOf returns a delivery of an event, as it is claimed.
@@ -210,7 +210,7 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	}
 	revise := func(of schedule.Delivery, r destination.Revise) {
 		r.Organization, r.At = organization, time.Now()
-		execute(t, store, destination.Aggregate, of.Destination, destination.Command(r))
+		execute(t, store, destination.Aggregate, of.Destination)(r)
 	}
 	before, disabled, moved, deleted, last := claimedBy("before"), claimedBy("disabled"), claimedBy("moved"),
 		claimedBy("deleted"), claimedBy("last")
@@ -234,8 +234,8 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 				Sets:     destination.FieldURL,
 				Settings: destination.Settings{URL: elsewhere},
 			})
-			execute(t, store, destination.Aggregate, deleted.Destination,
-				destination.Command(destination.Delete{Organization: organization, At: time.Now()}))
+			execute(t, store, destination.Aggregate, deleted.Destination)(
+				destination.Delete{Organization: organization, At: time.Now()})
 			s.heard()
 			return []*schedule.Delivery{&disabled, &replay, &moved, &deleted, &last}
 		}
@@ -264,7 +264,7 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 	t.Parallel()
 	store := nodetest.Start(t)
 	makeDestination(t, store, hook, alice, "https://example.org")
-	execute(t, store, organization.Aggregate, alice, organization.Command(organization.Register{Name: "Alice"}))
+	execute(t, store, organization.Aggregate, alice)(organization.Register{Name: "Alice"})
 	s := &sending{t: t, Deliverer: deliverer(store, &claims{}, &noting{})}
 	follow(t, s.Deliverer)
 	s.init()
@@ -279,23 +279,22 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 		assert.Equal(t, len(s.take(roomOf(s.Deliverer), []*schedule.Delivery{&held, &replay})), want, "go back")
 	}
 	revise := func(enabled bool) {
-		execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{
+		execute(t, store, destination.Aggregate, hook)(destination.Revise{
 			Organization: alice,
 			Enabled:      &enabled,
 			At:           time.Now(),
-		}))
+		})
 	}
 	s.heard() // it follows from here on
 	revise(false)
 	surplus(1)
 	revise(true)
 	surplus(0)
-	execute(t, store, organization.Aggregate, alice, organization.Command(organization.Suspend{Reason: "unpaid"}))
+	execute(t, store, organization.Aggregate, alice)(organization.Suspend{Reason: "unpaid"})
 	surplus(2)
-	execute(t, store, organization.Aggregate, alice, organization.Command(organization.Resume{}))
+	execute(t, store, organization.Aggregate, alice)(organization.Resume{})
 	surplus(0)
-	execute(t, store, destination.Aggregate, hook,
-		destination.Command(destination.Delete{Organization: alice, At: time.Now()}))
+	execute(t, store, destination.Aggregate, hook)(destination.Delete{Organization: alice, At: time.Now()})
 	surplus(0) // its deliveries are dropped when their turn comes
 	s.mu.Lock()
 	defer s.mu.Unlock()

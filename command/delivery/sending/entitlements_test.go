@@ -99,29 +99,31 @@ func (s *sending) deliver(held schedule.Delivery, ended func(delivery.State) boo
 	return state
 }
 
-func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C], id uuid.UUID,
-	command C) {
-	t.Helper()
-	must.Get(of.Execute(context.WithoutCancel(t.Context()), store, id, command, eventstore.Options[S]{}))(t)
+func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C],
+	id uuid.UUID) func(command C) {
+	return func(command C) {
+		t.Helper()
+		must.Get(of.Execute(context.WithoutCancel(t.Context()), store, id, command, eventstore.Options[S]{}))(t)
+	}
 }
 
 // newsOf registers a news feed that another organization reads, and a subscription of that one.
 func newsOf(t *testing.T, store eventstore.Store, reader uuid.UUID) (id, sub uuid.UUID) {
 	t.Helper()
 	id, sub = uuid.New(), uuid.New()
-	execute(t, store, feed.Aggregate, id, feed.Command(feed.Register{
+	execute(t, store, feed.Aggregate, id)(feed.Register{
 		Organization: alice,
 		FeedType:     "news",
 		Name:         "News",
 		At:           time.Now(),
-	}))
-	execute(t, store, feed.Aggregate, id, feed.Command(feed.Share{FeedType: "news", With: reader, At: time.Now()}))
-	execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Create{
+	})
+	execute(t, store, feed.Aggregate, id)(feed.Share{FeedType: "news", With: reader, At: time.Now()})
+	execute(t, store, subscription.Aggregate, sub)(subscription.Create{
 		Organization: reader,
 		Destination:  hook,
 		Settings:     all,
 		At:           time.Now(),
-	}))
+	})
 	return id, sub
 }
 
@@ -141,26 +143,26 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 		reason string // "": it is sent
 	}{
 		"unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of)(feed.Unshare{FeedType: "news", With: bob, At: time.Now()})
 		}, false, delivery.ReasonUnshared},
 		"shared again": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Share{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of)(feed.Unshare{FeedType: "news", With: bob, At: time.Now()})
+			execute(t, store, feed.Aggregate, of)(feed.Share{FeedType: "news", With: bob, At: time.Now()})
 		}, false, ""},
 		"deleted": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
+			execute(t, store, feed.Aggregate, of)(feed.End{At: time.Now()})
 		}, false, delivery.ReasonNoFeed},
 		"unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
-			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+			execute(t, store, subscription.Aggregate, sub)(subscription.Delete{At: time.Now()})
 		}, false, delivery.ReasonUnsubscribed},
 		"switched off": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
-			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Deactivate{At: time.Now()}))
+			execute(t, store, subscription.Aggregate, sub)(subscription.Deactivate{At: time.Now()})
 		}, false, ""},
 		"replay of an unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of)(feed.Unshare{FeedType: "news", With: bob, At: time.Now()})
 		}, true, delivery.ReasonUnshared},
 		"replay of an unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
-			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+			execute(t, store, subscription.Aggregate, sub)(subscription.Delete{At: time.Now()})
 		}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,15 +175,15 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 				"not sent while there was access")
 			held := claimedFor(bob, of, sub)
 			if tt.replay {
-				execute(t, s.Store, delivery.Aggregate, held.ID, delivery.Command(delivery.RecordAttempt{
+				execute(t, s.Store, delivery.Aggregate, held.ID)(delivery.RecordAttempt{
 					Destination: hook,
 					Number:      1,
 					Trigger:     delivery.Automatic,
 					Outcome:     delivery.Outcome{FailureReason: "timeout"},
-				}))
+				})
 				held.Attempts, held.Replay = 1, uuid.New()
-				execute(t, s.Store, delivery.Aggregate, held.ID,
-					delivery.Command(delivery.RequestReplay{Destination: hook, Replay: held.Replay}))
+				execute(t, s.Store, delivery.Aggregate, held.ID)(
+					delivery.RequestReplay{Destination: hook, Replay: held.Replay})
 			}
 			tt.lose(t, s.Store, of, sub)
 			s.heard()
@@ -216,7 +218,7 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 				held    schedule.Delivery
 			)
 			s = startSending(t, *result, func(store eventstore.Store) {
-				execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+				execute(t, store, subscription.Aggregate, sub)(subscription.Delete{At: time.Now()})
 				s.heard()
 			})
 			of, sub = newsOf(t, s.Store, bob)
@@ -250,10 +252,10 @@ func TestWatchWaitsForNoQueue(t *testing.T) {
 		func() bool { queued, running := s.Load(); return queued == 1 && running == 1 })
 	s.heard()
 	off := false
-	execute(t, store, destination.Aggregate, hook,
-		destination.Command(destination.Revise{Organization: alice, Enabled: &off, At: time.Now()}))
+	execute(t, store, destination.Aggregate, hook)(
+		destination.Revise{Organization: alice, Enabled: &off, At: time.Now()})
 	s.eventually("the one that waits is dropped", func() bool { queued, _ := s.Load(); return queued == 0 })
-	execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
+	execute(t, store, feed.Aggregate, of)(feed.End{At: time.Now()})
 	s.heard()
 	go func() {
 		for range queue.released { //nolint:revive // it is taken, so that the deliverer can end

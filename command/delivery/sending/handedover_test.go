@@ -36,7 +36,7 @@ func (q announced) Announce(c Capacity) {
 
 func publish(t *testing.T, store eventstore.Store, event uuid.UUID) {
 	t.Helper()
-	execute(t, store, publication.Aggregate, event, publication.Command(publication.Publish{
+	execute(t, store, publication.Aggregate, event)(publication.Publish{
 		Published: publication.Published{
 			Organization: bob,
 			Type:         "news.item.added",
@@ -44,7 +44,7 @@ func publish(t *testing.T, store eventstore.Store, event uuid.UUID) {
 			Time:         time.Now(),
 			Data:         []byte(`{}`),
 		},
-	}))
+	})
 }
 
 // publishTo records an event, and its dispatch to the hook with a lease.
@@ -64,7 +64,7 @@ func publishTo(t *testing.T, store eventstore.Store, worker int32, until time.Ti
 		At:          time.Now(),
 		Deliveries:  []dispatch.Scheduled{lease},
 	}
-	execute(t, store, dispatch.Aggregate, event, dispatch.Command(dispatch.Schedule{DeliveriesScheduled: scheduled}))
+	execute(t, store, dispatch.Aggregate, event)(dispatch.Schedule{DeliveriesScheduled: scheduled})
 	return dispatch.DeliveryID(event, hook)
 }
 
@@ -91,8 +91,8 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 	sent := func(id uuid.UUID) bool { return s.sender.count(id) > 0 }
 	s.eventually("its own is sent", func() bool { return sent(mine) })
 	assert.True(t, !sent(others) && !sent(old), "another worker's, or an old one, was sent")
-	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Register{Name: "Bob"}))
-	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Suspend{Reason: "unpaid"}))
+	execute(t, store, organization.Aggregate, bob)(organization.Register{Name: "Bob"})
+	execute(t, store, organization.Aggregate, bob)(organization.Suspend{Reason: "unpaid"})
 	refused := publishTo(t, store, 1, s.LeasedUntil())
 	for c := range queue.capacity {
 		if slices.Contains(c.Refused, hook) {

@@ -166,11 +166,11 @@ func TestLimitSetWhileDeliveriesWait(t *testing.T) {
 	if n, _ := s.Load(); n != 20 {
 		t.Fatalf("%d wait without a limit, want 20", n)
 	}
-	execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{
+	execute(t, store, destination.Aggregate, hook)(destination.Revise{
 		Organization: alice,
 		Sets:         destination.FieldLimit,
 		Settings:     destination.Settings{Plain: destination.Plain{MaxRequestsPerSecond: 1}},
 		At:           time.Now(),
-	}))
+	})
 	s.eventually("the others go back", func() bool { n, _ := s.Load(); return n == 8 })
 }
