@@ -22,6 +22,12 @@ import (
 	"carillon/eventstore/storetest/must"
 )
 
+// The parts of an export that may be changed before it is signed again.
+type (
+	head   = *seal.ExportHead
+	events = *[]seal.ExportEvent
+)
+
 // doctored is an export that was changed, and a file of heads that were kept elsewhere.
 type doctored struct {
 	lines []string
@@ -86,7 +92,7 @@ func exports(t *testing.T) map[string]doctored {
 		"untouched, withheld": {lines: withheld, good: true},
 		"untouched, linked":   {lines: linked, good: true},
 		"untouched, of one":   {lines: exportOf(t, 1), good: true},
-		"signed again":        {lines: signedAgain(t, lines, func(*seal.ExportHead, *[]seal.ExportEvent) {}), good: true},
+		"signed again":        {lines: signedAgain(t, lines, func(head, events) {}), good: true},
 		"in another order":    {lines: unordered(t)},
 		"empty":               {lines: []string{""}},
 		"no heads":            {lines: lines, heads: "none\n"},
@@ -163,11 +169,7 @@ func unordered(t *testing.T) []string {
 }
 
 // links are exports of which linked streams are not those that they should be.
-func links() map[string]func(first *seal.ExportHead, events *[]seal.ExportEvent) {
-	type (
-		head   = *seal.ExportHead
-		events = *[]seal.ExportEvent
-	)
+func links() map[string]func(head, events) {
 	return map[string]func(head, events){
 		"linked, and not said": func(first head, _ events) { first.Streams[1].Linked = false },
 		"linked, and its own":  func(first head, _ events) { first.Streams[0].Linked = true },
@@ -189,7 +191,7 @@ func links() map[string]func(first *seal.ExportHead, events *[]seal.ExportEvent)
 }
 
 // signedAgain returns an export that the server's key has signed with other contents.
-func signedAgain(t *testing.T, lines []string, change func(*seal.ExportHead, *[]seal.ExportEvent)) []string {
+func signedAgain(t *testing.T, lines []string, change func(head, events)) []string {
 	t.Helper()
 	var first seal.ExportHead
 	events := make([]seal.ExportEvent, len(lines)-2)
@@ -217,12 +219,8 @@ func signedLines(lines []string) []string {
 }
 
 // ranges are exports of which events, or the streams that they are of, are not those that were asked for.
-func ranges(t *testing.T) map[string]func(first *seal.ExportHead, events *[]seal.ExportEvent) {
+func ranges(t *testing.T) map[string]func(head, events) {
 	t.Helper()
-	type (
-		head   = *seal.ExportHead
-		events = *[]seal.ExportEvent
-	)
 	drop := func(i, n int) func(head, events) {
 		return func(_ head, all events) { *all = slices.Delete(*all, i, i+n) }
 	}

@@ -27,7 +27,6 @@ func TestUsesOfCredentials(t *testing.T) {
 	pool := projecttest.Pool(t)
 	quiet := slog.New(slog.DiscardHandler)
 	one, other := &adapters.CredentialUses{Pool: pool, Log: quiet}, &adapters.CredentialUses{Pool: pool, Log: quiet}
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	flush := func(all ...*adapters.CredentialUses) {
 		t.Helper()
 		for _, u := range all {
@@ -57,7 +56,6 @@ func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.DiscardHandler)}
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	uses.Used("ck_aaaaaaaa", noon)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -71,8 +69,7 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, organizations.ReadModel, operators.ReadModel, auditors.ReadModel)
 	pool := log.Database
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	past, recent := now.Add(-100*24*time.Hour), now.Add(-80*24*time.Hour)
+	past, recent := noon.Add(-100*24*time.Hour), noon.Add(-80*24*time.Hour)
 	key := func(id string) organization.Event {
 		return organization.KeyIssued{KeyID: id, Scopes: organization.AllScopes(), At: past}
 	}
@@ -117,7 +114,7 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 	used(past, "ck_alive000", "ck_revoked0", "ck_expired0", "ck_gone0000", "co_anns0000", "co_bobs0000", "ca_audits00",
 		"ca_former00")
 	used(recent, "ck_lately00")
-	must.OK(t, uses.Clear(t.Context(), now))
+	must.OK(t, uses.Clear(t.Context(), noon))
 	want := map[string]time.Time{"ck_alive000": past, "co_anns0000": past, "ca_audits00": past, "ck_lately00": recent}
 	assert.Same(t, usesIn(t, pool), want)
 }
