@@ -41,7 +41,7 @@ var (
 // Town is the rule of a process manager about what happens in a town.
 type Town struct{ *processtest.Rule }
 
-// Debounced gives Hook a debounce window.
+// Debounced returns a revision that sets a debounce window.
 func Debounced(seconds int) destination.Revised {
 	return destination.Revised{Settings: destination.Settings{
 		URL:   "https://example.org",
@@ -49,7 +49,7 @@ func Debounced(seconds int) destination.Revised {
 	}}
 }
 
-// NoticesTo makes an organization's destination for notices.
+// NoticesTo records an organization's destination for notices.
 func (r Town) NoticesTo(organization, id uuid.UUID) {
 	processtest.Given(r.Rule, destination.Aggregate, id)(destination.Created{
 		Organization: organization,
