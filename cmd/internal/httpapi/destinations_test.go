@@ -53,9 +53,9 @@ type destinationView struct {
 
 func TestDestinationIsCreatedAndRead(t *testing.T) {
 	s := serve(t)
-	var created, read destinationView
-	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`)).into(t, 201,
-		&created)
+	body := destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`)
+	created := into[destinationView](t, 201, s.post(t, destinationsPath, body))
+	var read destinationView
 	must.True(t, len(created.Secrets) == 1 && len(created.Secrets[0].Secret) == len("whsec_")+44 &&
 		created.Secrets[0].ExpiresAt == nil, "secrets = %+v, want one in full that never expires", created.Secrets)
 	assert.True(t, created.Status == "enabled" && created.Transport == "webhook" && created.DebounceWindowSeconds == 5 &&
@@ -73,8 +73,7 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 		strings.HasSuffix(masked, full[len(full)-4:]), "masked secret = %s", masked)
 	created.Validation, created.Secrets, read.Secrets = nil, nil, nil
 	assert.Same(t, read, created)
-	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm",`)).
-		refused(t, 409, "ALREADY_EXISTS", `"crm"`)
+	s.post(t, destinationsPath, body).refused(t, 409, "ALREADY_EXISTS", `"crm"`)
 }
 
 func TestDestinationsAreListedOldestFirst(t *testing.T) {

