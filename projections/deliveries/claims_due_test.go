@@ -10,7 +10,6 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
-	"carillon/aggregates/publication"
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
@@ -66,14 +65,12 @@ func TestReplaysLeaveRoomForWhatIsDue(t *testing.T) {
 			h.destination(alpha)
 			h.destination(beta)
 			for n := range tt.replays {
-				h.publish(n)
-				h.schedule(n, noon, to(alpha))
+				h.due(n, to(alpha))
 				h.happens(n, alpha, succeeded(1, alpha, noon))
 				h.happens(n, alpha, delivery.ReplayRequested{Replay: uuid.New(), At: noon})
 			}
 			for n := range tt.due {
-				h.publish(100 + n)
-				h.schedule(100+n, noon, to(beta))
+				h.due(100+n, to(beta))
 			}
 			h.Project()
 			claimed := by(h.claim(me, 10, 8, noon.Add(time.Second)))
@@ -83,19 +80,6 @@ func TestReplaysLeaveRoomForWhatIsDue(t *testing.T) {
 			}
 		})
 	}
-}
-
-// publishLarge publishes the n-th event with so much data.
-func (h history) publishLarge(n, size int) {
-	projecttest.Stream(h.Log, publication.Aggregate, event(n), noon)(publication.Published{
-		Organization: org,
-		Type:         "news.item.added",
-		Source:       "https://example.org/feeds/city",
-		Time:         noon,
-		FeedType:     "news",
-		FeedID:       feed,
-		Data:         fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2)),
-	})
 }
 
 // A claim takes events as far as there is memory for their data, each counted once, of each destination as many, and
@@ -121,7 +105,7 @@ func TestClaim_memoryLimit(t *testing.T) {
 			h.destination(alpha)
 			h.destination(beta)
 			for n := range events {
-				h.publishLarge(n, size)
+				h.publishData(n, fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2)))
 				h.schedule(n, noon.Add(time.Duration(n)*time.Millisecond), to(alpha), to(beta))
 			}
 			h.publish(events)

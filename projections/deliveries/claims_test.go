@@ -70,8 +70,7 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	h.destination(alpha)
-	h.publish(1)
-	h.schedule(1, noon, to(alpha))
+	h.due(1, to(alpha))
 	next := noon.Add(5 * time.Second)
 	h.happens(1, alpha, failed(1, alpha, noon, next))
 	h.Project()
@@ -124,8 +123,7 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 	}, destination.SecretMinted{SecretID: uuid.New(), Sealed: []byte("sealed secret"), At: noon})
 	const events = 10
 	for n := range events {
-		h.publish(n)
-		h.schedule(n, noon, to(alpha), to(beta), to(gamma), dispatch.Scheduled{
+		h.due(n, to(alpha), to(beta), to(gamma), dispatch.Scheduled{
 			Destination:   poor,
 			Organization:  theirs,
 			Subscriptions: []uuid.UUID{sub},
@@ -149,8 +147,7 @@ func TestClaimRespectsLeases(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	h.destination(alpha)
-	h.publish(1)
-	h.schedule(1, noon, to(alpha))
+	h.due(1, to(alpha))
 	h.Project()
 	id := dispatch.DeliveryID(event(1), alpha)
 	steps := []struct {
@@ -193,8 +190,7 @@ func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
 		At:     noon,
 	})
 	for n := range 3 {
-		h.publish(n)
-		h.schedule(n, noon, to(alpha))
+		h.due(n, to(alpha))
 	}
 	replay := uuid.New()
 	h.happens(0, alpha, gaveUp(1, alpha, noon), replayWanted(alpha, replay, noon))
@@ -215,8 +211,7 @@ func TestClaimIsFair(t *testing.T) {
 		h.destination(id)
 	}
 	for n := range 40 {
-		h.publish(n)
-		h.schedule(n, noon, to(alpha))
+		h.due(n, to(alpha))
 		if n < 5 {
 			h.schedule(n, noon, to(beta), to(gamma))
 		}
@@ -273,8 +268,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	number := map[uuid.UUID]int{}
 	for n := range events {
 		number[event(n)] = n
-		h.publish(n)
-		h.schedule(n, noon, to(alpha), to(beta))
+		h.due(n, to(alpha), to(beta))
 	}
 	h.Project()
 	var (

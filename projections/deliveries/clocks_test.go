@@ -38,8 +38,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	}
 	h.happens(1, alpha, failed(1, alpha, noon, noon.Add(10*time.Hour)))
 	h.happens(2, alpha, failed(1, alpha, wrong, wrong.Add(5*time.Minute)))
-	h.publish(5)
-	h.schedule(5, noon, to(alpha))
+	h.due(5, to(alpha))
 	h.happens(5, alpha, gaveUp(1, alpha, noon), replayWanted(alpha, uuid.New(), wrong))
 	h.Project()
 	due := func(n int) (due, available time.Time) {
@@ -147,8 +146,7 @@ func TestRetry_leavesLeases(t *testing.T) {
 	held := to(alpha)
 	held.Worker, held.LeasedUntil = me, noon.Add(lease)
 	for n, d := range []dispatch.Scheduled{held, to(alpha)} {
-		h.publish(n + 1)
-		h.schedule(n+1, noon, d)
+		h.due(n+1, d)
 	}
 	h.Project()
 	must.Equal(t, len(h.claim(me, 10, 10, noon)), 1, "claimed … want the one that was not handed over")

@@ -23,8 +23,7 @@ func TestClaim_costDependsOnDue(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	h.destination(alpha)
-	h.publish(1)
-	h.schedule(1, noon, to(alpha))
+	h.due(1, to(alpha))
 	h.Project()
 	const waiting = 3000
 	h.wait(waiting)
@@ -64,8 +63,7 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 	}
 	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
 	for n := range 3 {
-		h.publish(n)
-		h.schedule(n, noon, to(alpha))
+		h.due(n, to(alpha))
 	}
 	h.Project()
 	h.fill(full, 1500)

@@ -152,7 +152,9 @@ func secretOf(destination uuid.UUID) uuid.UUID { return uuid.NewSHA1(destination
 // event names the n-th published event.
 func event(n int) uuid.UUID { return uuid.NewSHA1(feed, fmt.Append(nil, n)) }
 
-func (h history) publish(n int) {
+func (h history) publish(n int) { h.publishData(n, fmt.Appendf(nil, `{"title":"No. %d","n":1.50}`, n)) }
+
+func (h history) publishData(n int, data []byte) {
 	projecttest.Stream(h.Log, publication.Aggregate, event(n), noon)(publication.Published{
 		Organization: org,
 		Type:         "news.item.added",
@@ -161,8 +163,14 @@ func (h history) publish(n int) {
 		Time:         noon,
 		FeedType:     "news",
 		FeedID:       feed,
-		Data:         fmt.Appendf(nil, `{"title":"No. %d","n":1.50}`, n),
+		Data:         data,
 	})
+}
+
+// due publishes the n-th event at noon, with deliveries.
+func (h history) due(n int, to ...dispatch.Scheduled) {
+	h.publish(n)
+	h.schedule(n, noon, to...)
 }
 
 // schedule makes deliveries of the n-th event.

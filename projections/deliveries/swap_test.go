@@ -148,8 +148,7 @@ func (n node) twoDeliveries() {
 	h := history{projecttest.New(n.t), n.t}
 	h.destination(alpha)
 	for event := range 2 {
-		h.publish(event + 1)
-		h.schedule(event+1, noon, to(alpha))
+		h.due(event+1, to(alpha))
 	}
 	h.AppendTo(n.store)
 	n.eventually(`SELECT (SELECT count(*) FROM destinations.destinations) = 1
