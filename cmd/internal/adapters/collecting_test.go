@@ -135,11 +135,14 @@ func TestBackfillOutlastsFailure(t *testing.T) {
 	p.show("jazz", "quiz")
 	w.stop = w.curateAndMonitor(collectors)
 	w.eventuallyItems(feed, "jazz", "quiz")
-	w.eventually("the backfill ends", func() bool { b := w.backfill(source); return b.EndedAt != nil && b.Added == 2 })
+	must.Eventually(t, "the backfill ends", func() bool {
+		b := w.backfill(source)
+		return b.EndedAt != nil && b.Added == 2
+	})
 	p.show("jazz", "quiz", "opera")
 	w.collect(source)
 	w.eventuallyItems(feed, "jazz", "quiz", "opera")
-	w.eventually("it is published", func() bool { return w.published() > 0 })
+	must.Eventually(w.t, "it is published", func() bool { return w.published() > 0 })
 	w.await(w.recorded("item.added.v1")[2].Position, nil, items.ReadModel.Name)
 	assert.Equal(t, w.published(), 1, "are published")
 }
@@ -194,7 +197,7 @@ func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
 	watch := way.watch(t)
 	w.monitor(w.store, map[string]collect.Collector{"facebook": held}, func(m *visiting.Monitor) { m.Reach = watch })
 	w.collect(source)
-	w.eventually("a visit has begun", func() bool {
+	must.Eventually(w.t, "a visit has begun", func() bool {
 		held.mu.Lock()
 		defer held.mu.Unlock()
 		return held.visits > 0
@@ -202,7 +205,7 @@ func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
 	// A turn ends by itself after a minute, this one later.
 	w.exec("UPDATE carillon.source_walks SET held_until = held_until + interval '1 day'")
 	way.cut.Store(true)
-	w.eventually("it leaves its turn", func() bool {
+	must.Eventually(w.t, "it leaves its turn", func() bool {
 		var free bool
 		const left = "SELECT held_until <= clock_timestamp() FROM carillon.source_walks WHERE source_id = $1"
 		must.OK(t, w.pool.QueryRow(t.Context(), left, source).Scan(&free))
@@ -241,7 +244,7 @@ func BenchmarkVisitOfAnOldSource(b *testing.B) {
 	for b.Loop() {
 		w.collect(id)
 		var visit time.Duration
-		w.eventually("the walk is over", func() bool {
+		must.Eventually(w.t, "the walk is over", func() bool {
 			return w.pool.QueryRow(b.Context(), `SELECT w.completed_at - w.attempted_at FROM carillon.source_walks w
 				JOIN sources.sources s ON s.id = w.source_id
 				WHERE s.id = $1 AND w.holder IS NULL AND NOT w.walking AND s.wanted_at IS NULL

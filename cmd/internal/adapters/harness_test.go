@@ -141,11 +141,6 @@ func run(t testing.TB, part func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func (w *world) eventually(what string, holds func() bool) {
-	w.t.Helper()
-	must.Eventually(w.t, what, holds)
-}
-
 // await waits until readers see what a command did; only read models that it concerns ever get there.
 func (w *world) await(at eventstore.Position, err error, readModels ...string) {
 	w.t.Helper()
@@ -215,7 +210,7 @@ func (w *world) titles(feed uuid.UUID) map[string]uuid.UUID {
 // eventuallyItems waits until a feed holds items of exactly these titles.
 func (w *world) eventuallyItems(feed uuid.UUID, want ...string) {
 	w.t.Helper()
-	w.eventually("the feed's items", func() bool {
+	must.Eventually(w.t, "the feed's items", func() bool {
 		got := w.titles(feed)
 		for _, title := range want {
 			if _, there := got[title]; !there {
@@ -230,7 +225,7 @@ func (w *world) eventuallyItems(feed uuid.UUID, want ...string) {
 func (w *world) eventuallyState(source uuid.UUID, collections int, state string) query.Source {
 	w.t.Helper()
 	var got query.Source
-	w.eventually("source is "+state, func() bool {
+	must.Eventually(w.t, "source is "+state, func() bool {
 		var last eventstore.Position
 		ended := 0
 		for _, event := range w.recorded("source.collection-completed.v1", "source.collection-failed.v1",
@@ -258,14 +253,10 @@ func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 	if len(w.log) > 0 {
 		seen = w.log[len(w.log)-1].Position
 	}
-	for m, err := range w.store.Subscribe(ctx, seen, eventstore.Filter{}) {
+	head := must.Get(w.store.Head(ctx))(w.t)
+	for event, err := range eventstore.Between(ctx, w.store, seen, head, eventstore.Filter{}) {
 		must.OK(w.t, err)
-		if m.CaughtUp {
-			break
-		}
-		if m.Event != nil {
-			w.log = append(w.log, *m.Event)
-		}
+		w.log = append(w.log, *event)
 	}
 	for i := range w.log {
 		if slices.Contains(eventTypes, w.log[i].Type) {

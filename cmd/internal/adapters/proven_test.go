@@ -249,7 +249,7 @@ func TestCredentialsBroughtBack(t *testing.T) {
 			must.Equal(t, len(c.found()), 3, "found")
 			c.change(of.end)
 			c.forge(of.sql)
-			must.Eventually(t, "the event is heard, and the key works no longer", func() bool { return len(c.found()) == 2 })
+			must.Eventually(t, "the key works no longer", func() bool { return len(c.found()) == 2 })
 		})
 	}
 }

@@ -76,27 +76,27 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 	all := func() (best time.Duration) {
 		for round := range 5 {
 			since, begun := visit(quick), time.Now()
-			w.eventually("all that answer are visited", func() bool { return completed(quick, since) == quickSites })
+			must.Eventually(t, "all that answer are visited", func() bool { return completed(quick, since) == quickSites })
 			if took := time.Since(begun); round == 0 || took < best {
 				best = took
 			}
 		}
 		return best
 	}
-	w.eventually("all are visited once", func() bool {
+	must.Eventually(w.t, "all are visited once", func() bool {
 		return completed(append(slow, quick...), time.Unix(0, 0)) == slowSites+quickSites
 	})
 
 	alone := all()
 	holding.Store(true)
 	since := visit(slow)
-	w.eventually("those that do not answer are asked", func() bool { return held.Load() == slowSites })
+	must.Eventually(w.t, "those that do not answer are asked", func() bool { return held.Load() == slowSites })
 	beside := all()
 	if n := completed(slow, since); n > 0 {
 		t.Errorf("%d sites were visited that did not answer", n)
 	}
 	close(letGo)
-	w.eventually("the others were waited for", func() bool { return completed(slow, since) == slowSites })
+	must.Eventually(w.t, "the others were waited for", func() bool { return completed(slow, since) == slowSites })
 	t.Logf("%d sites in %s alone, in %s beside %d that do not answer: %.2f times as long", quickSites,
 		alone.Round(time.Millisecond), beside.Round(time.Millisecond),
 		slowSites, beside.Seconds()/alone.Seconds())

@@ -128,7 +128,7 @@ func (s *shop) process(follows bool) *process {
 		done := make(chan struct{})
 		go func() { defer close(done); p.facts.Run(running) }()
 		s.Cleanup(func() { end(); <-done })
-		p.eventually("it follows", func() bool { return p.follows() })
+		must.Eventually(p, "it follows", func() bool { return p.follows() })
 	}
 	return p
 }
@@ -139,11 +139,6 @@ func (p *process) follows() bool {
 	p.facts.certificates.mu.Lock()
 	defer p.facts.certificates.mu.Unlock()
 	return p.facts.certificates.following
-}
-
-func (s *shop) eventually(what string, holds func() bool) {
-	s.Helper()
-	must.Eventually(s, what, holds)
 }
 
 // send sends a request of an organization.
@@ -232,21 +227,21 @@ func TestCertificates_requestOutlivesReplacement(t *testing.T) {
 	s.set(ours, "after")
 	assert.Is(t, assert.Err(s.keys.Find(t.Context(), before.ID)), sealing.ErrShredded,
 		"the data key of the first is still there")
-	s.eventually("the next is shown", func() bool {
+	must.Eventually(s, "the next is shown", func() bool {
 		p.sends(ours)
 		shown := s.receiver.Shown()
 		return shown[len(shown)-1] == "after"
 	})
 	close(answered)
 	<-done
-	s.eventually("the connection of the first is closed", func() bool { return s.receiver.Open() == 1 })
+	must.Eventually(s, "the connection of the first is closed", func() bool { return s.receiver.Open() == 1 })
 	s.remove(ours)
-	s.eventually("none is shown", func() bool {
+	must.Eventually(s, "none is shown", func() bool {
 		p.sends(ours)
 		shown := s.receiver.Shown()
 		return shown[len(shown)-1] == ""
 	})
-	s.eventually("the connections of the second are closed", func() bool { return s.receiver.Open() == 1 })
+	must.Eventually(s, "the connections of the second are closed", func() bool { return s.receiver.Open() == 1 })
 }
 
 // cutOff is a store to which subscriptions break, and are not made again.
@@ -288,7 +283,7 @@ func TestCertificates_subscriptionIsCutOff(t *testing.T) {
 	s.set(ours, "before")
 	p.sends(ours)
 	close(store.cut)
-	s.eventually("it knows that it does not follow", func() bool { return !p.follows() })
+	must.Eventually(s, "it knows that it does not follow", func() bool { return !p.follows() })
 	s.set(ours, "after")
 	p.sends(ours)
 	assert.Slices(t, s.receiver.Shown(), []string{"before", "after"}, "shown")
@@ -329,7 +324,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 			}
 			p.sends(theirs)
 			assert.True(t, set().Value.Certificate.ID != first.Value.Certificate.ID, "it was not set again")
-			s.eventually("it is shown", func() bool {
+			must.Eventually(s, "it is shown", func() bool {
 				via, err := p.facts.Connections(t.Context(), ours)
 				return err == nil && via != nil
 			})
