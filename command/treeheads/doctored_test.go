@@ -330,21 +330,22 @@ func respelledHeads(first, between string) map[string]string {
 	logged := `{"time":"2026-11-27T12:00:00Z","msg":"log sealed","n":1.50,`
 	other := func(old, with string) string { return first + strings.Replace(between, old, with, 1) }
 	return map[string]string{
-		"good, in a log":        strings.Replace(first, "{", logged, 1),
-		"good, after a mark":    "\uFEFF" + first,
-		"good, after a cut one": first[:40] + "\n" + first,
-		"good, and numbers":     "1\n[2]\n{}\n" + first,
-		"a size as a fraction":  other(`,"root"`, `.0,"root"`),
-		"a size with a sign":    other(`"size":`, `"size":-`),
-		"a size too large":      other(`"size":`, `"size":9223372036854775808,"was":`),
-		"a size of no event":    other(`{"size":`, `{"size":0,"was":`),
-		"a member in capitals":  other(`"size"`, `"Size"`),
-		"a member is missing":   other(`"kept"`, `"left"`),
-		"a text for a size":     other(`"size":`, `"size":"1","was":`),
-		"a root of nothing":     other(`"root":`, `"root":null,"was":`),
-		"a root that is none":   other(`"root":"`, `"root":"!`),
-		"a time that is none":   other(`"at":"2026`, `"at":"now`),
-		"a time with zeros":     other(`Z","kept"`, `.0Z","kept"`),
+		"good, in a log":         strings.Replace(first, "{", logged, 1),
+		"good, after a mark":     "\uFEFF" + first,
+		"good, after a cut one":  first[:40] + "\n" + first,
+		"good, and numbers":      "1\n[2]\n{}\n" + first,
+		"good, and a root alone": `{"root":"AA=="}` + "\n" + first,
+		"a size as a fraction":   other(`,"root"`, `.0,"root"`),
+		"a size with a sign":     other(`"size":`, `"size":-`),
+		"a size too large":       other(`"size":`, `"size":9223372036854775808,"was":`),
+		"a size of no event":     other(`{"size":`, `{"size":0,"was":`),
+		"a member in capitals":   other(`"size"`, `"Size"`),
+		"a member is missing":    other(`"kept"`, `"left"`),
+		"a text for a size":      other(`"size":`, `"size":"1","was":`),
+		"a root of nothing":      other(`"root":`, `"root":null,"was":`),
+		"a root that is none":    other(`"root":"`, `"root":"!`),
+		"a time that is none":    other(`"at":"2026`, `"at":"now`),
+		"a time with zeros":      other(`Z","kept"`, `.0Z","kept"`),
 	}
 }
 
