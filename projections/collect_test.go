@@ -38,3 +38,12 @@ func TestPauseBeforeConnectingAgain(t *testing.T) {
 	assert.Equal(t, longest(fmt.Errorf("connect: %w", &pgconn.ConnectError{})), connectPause, "after a refused connection")
 	assert.Equal(t, longest(errors.New("anything")), maxPause, "after another error")
 }
+
+// A first version is identified by its schema alone, as in all databases that have one.
+func TestFirstVersionIsItsSchema(t *testing.T) {
+	t.Parallel()
+	m := ReadModel{Version: 1, Schema: "CREATE TABLE a ();"}
+	assert.Equal(t, m.ddl(), m.Schema, "the tables of version 1")
+	m.Version++
+	assert.Equal(t, m.ddl(), "-- version 2\n"+m.Schema, "the tables of version 2")
+}

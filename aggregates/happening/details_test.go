@@ -248,3 +248,12 @@ func TestVersionedMoves(t *testing.T) {
 		})
 	}
 }
+
+// The location's value has the venue, and the text that a page shows.
+func TestValueOfLocation(t *testing.T) {
+	t.Parallel()
+	venue := &happening.Venue{Name: "Kajhallen"}
+	d := happening.Details{Location: &happening.Location{Venue: venue, DisplayAddress: "Havnegade 1"}}
+	assert.Equal(t, d.Value(happening.FieldLocation), any(happening.Location{Venue: venue, DisplayAddress: "Havnegade 1"}),
+		"its location")
+}

@@ -3,6 +3,7 @@ package robots_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,8 @@ func TestAllowed(t *testing.T) {
 		{"rules before any agent belong to no one", "Disallow: /\nUser-agent: *\nDisallow: /a", []string{"/b"},
 			[]string{"/a"}},
 		{"an HTML page", "<!DOCTYPE html><html><body>Not: found</body></html>", []string{"/"}, nil},
+		{"what is beyond the bound isn't read", "User-agent: *\nDisallow: /a\n" + strings.Repeat("#\n", robots.MaxBytes/2) +
+			"Disallow: /b", []string{"/b"}, []string{"/a"}},
 		{"byte order mark", "\ufeffUser-agent: *\nDisallow: /a", nil, []string{"/a"}},
 	}
 	for _, tt := range tests {

@@ -253,3 +253,14 @@ func TestClockChanges(t *testing.T) {
 		assert.Equal(t, got, c.want, "%s", c.name)
 	}
 }
+
+// A time without an offset that is anchored in its zone is the same instant in others; a date stays a date.
+func TestAnchor(t *testing.T) {
+	t.Parallel()
+	rome, tokyo := zone(t, "Europe/Rome"), zone(t, "Asia/Tokyo")
+	end := stamp(t, "2026-12-06")
+	r := timing.Range{Start: stamp(t, "2026-12-05T20:00"), End: &end}.Anchor(rome)
+	want := time.Date(2026, 12, 5, 20, 0, 0, 0, rome)
+	assert.True(t, r.Start.In(tokyo).Equal(want), "starts at %v, want %v", r.Start.In(tokyo), want)
+	assert.Equal(t, *r.End, end, "it ends on")
+}
