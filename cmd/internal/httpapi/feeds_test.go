@@ -98,6 +98,23 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 	s.post(t, "/feeds/events/7/sources", body).refused(t, 404, "NOT_FOUND", "not found")
 }
 
+// A list of feeds comes whole, and in parts: each may have a long description.
+func TestFeedsComeInParts(t *testing.T) {
+	s := serve(t)
+	var want []string
+	for i := range 25 { // more than are read at once, twice
+		want = append(want, fmt.Sprint("feed ", i))
+		s.post(t, feedsPath, fmt.Sprintf(`{"name":"%s","description":"d"}`, want[i])).into(t, 201, new(any))
+	}
+	got := s.get(t, feedsPath)
+	var names []string
+	for _, feed := range into[[]feedView](t, 200, got) {
+		names = append(names, feed.Name)
+	}
+	assert.True(t, slices.Equal(names, want) && got.header.Get("Content-Length") == "", "feeds %v, length %q", names,
+		got.header.Get("Content-Length"))
+}
+
 func TestItemListParameters(t *testing.T) {
 	s := serve(t)
 	feed := into[feedView](t, 201, s.post(t, "/feeds/events", `{"name":"n","description":"d"}`))
