@@ -381,3 +381,29 @@ func TestLinger_processManager(t *testing.T) {
 		w.await(progress, last, patientName) // until it has said so itself
 	}
 }
+
+// The time at which something becomes due is heard in other processes.
+func TestNotifyDue_otherProcess(t *testing.T) {
+	w := newWorld(t)
+	here := w.runner(w.store, projections.NewProgress(w.pool))
+	elsewhere := w.runner(w.store, projections.NewProgress(w.pool))
+	ctx, cancel := context.WithCancel(w.ctx)
+	heard := make(chan time.Time, 10)
+	var listening sync.WaitGroup
+	listening.Go(func() { projections.ListenDue(ctx, elsewhere.Locks, func(at time.Time) { heard <- at }) })
+	t.Cleanup(func() { cancel(); listening.Wait() })
+	hears := func() (at time.Time) {
+		select {
+		case at = <-heard:
+		case <-w.ctx.Done():
+			t.Fatal("nothing is heard")
+		}
+		return at
+	}
+	assert.True(t, hears().IsZero(), "it listens, and does not know what became due before")
+	must.Get(here.Locks.Acquire(w.ctx, 1))(t) // begins a session
+	due := time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	must.Eventually(t, "the clock of Postgres", func() bool { _, known := here.Locks.Now(); return known })
+	projections.NotifyDue(here.Locks, due)
+	assert.True(t, hears().Equal(due), "it is due at another time than %s", due)
+}
