@@ -95,20 +95,6 @@ func (r *Runner) rebuild(
 	return nil
 }
 
-// inTime does what holds others up, until it is done in time. Between two tries the shadow catches up without.
-func (b *rebuild) inTime(ctx context.Context, do func(context.Context) error) error {
-	for {
-		err := do(ctx)
-		if !mayRetry(err) || ctx.Err() != nil {
-			return err
-		}
-		b.log.Info("not done in time, trying again", "error", err)
-		if err := b.fill(ctx); err != nil {
-			return err
-		}
-	}
-}
-
 // lockRebuild takes the lock of a read model's rebuilds. The returned context ends when it is lost.
 func (r *Runner) lockRebuild(ctx context.Context, name string) (_ context.Context, release func(), err error) {
 	lock, err := r.Locks.TryAcquire(ctx, sessionlock.Key(lockKey("rebuild of "+name)))
@@ -140,6 +126,20 @@ type rebuild struct {
 	report   func(eventstore.Position)
 	leftOut  error    // why nothing was carried over; nil means it was
 	later    []string // statements that make the indexes of model.DeferredIndexes
+}
+
+// inTime does what holds others up, until it is done in time. Between two tries the shadow catches up without.
+func (b *rebuild) inTime(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if !mayRetry(err) || ctx.Err() != nil {
+			return err
+		}
+		b.log.Info("not done in time, trying again", "error", err)
+		if err := b.fill(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // old is the schema of the read model that was replaced.

@@ -107,7 +107,7 @@ func (s *server) listen(t *testing.T, destination, key string) listening {
 	t.Helper()
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
-	got := stream(t, server, destination, key)
+	got := stream(t, server, destination, key) //nolint:bodyclose // stream has it closed at the end of the test
 	lines := bufio.NewScanner(got.Body)
 	if !lines.Scan() || lines.Text() != ": still here" || got.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%d: %q, %v", got.StatusCode, lines.Text(), got.Header)
