@@ -30,6 +30,10 @@ func TestCollectBoundsBytes(t *testing.T) {
 		assert.True(t, ok && len(batch.Events) == want, "%d events in a batch, want %d", len(batch.Events), want)
 	}
 	assert.True(t, s.room.TryAcquire(waiting*large), "events of batches still take room")
+	must.OK(t, s.Close())
+	must.OK(t, s.Close()) // as Watermill may
+	_, ok := s.collect(t.Context(), steps)
+	assert.True(t, !ok, "a batch after the end")
 }
 
 // A connection that Postgres refuses is asked for again soon; anything else is tried less and less often.
