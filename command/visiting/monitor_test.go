@@ -24,7 +24,7 @@ type unreadable struct {
 func (u *unreadable) Take(context.Context, int, []string) ([]visiting.Turn, error) {
 	at := time.Since(u.begun)
 	u.asked = append(u.asked, at)
-	if at < 20*time.Second {
+	if at < 15*time.Second {
 		return nil, eventstore.ErrUnavailable
 	}
 	return nil, nil
@@ -35,11 +35,11 @@ func TestMonitor_unreadableSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := &unreadable{begun: time.Now()}
-		ctx, cancel := context.WithTimeout(t.Context(), 22500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 17500*time.Millisecond)
 		defer cancel()
 		(&visiting.Monitor{Walks: u, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
 		var want []time.Duration
-		for _, seconds := range []int{0, 2, 4, 5, 10, 15, 20, 21, 22} {
+		for _, seconds := range []int{0, 2, 4, 5, 10, 15, 16, 17} {
 			want = append(want, time.Duration(seconds)*time.Second)
 		}
 		if diff := cmp.Diff(want, u.asked); diff != "" {
