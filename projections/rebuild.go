@@ -128,13 +128,16 @@ type rebuild struct {
 	later    []string // statements that make the indexes of model.DeferredIndexes
 }
 
-// inTime does what holds others up, until it is done in time. Between two tries the shadow catches up without.
+// inTime does what holds others up, until it is done in time. Between two tries, of which the first is rolled back, the
+// shadow catches up without.
 func (b *rebuild) inTime(ctx context.Context, do func(context.Context) error) error {
 	for {
+		was, last, events := b.position, b.anchor, b.events
 		err := do(ctx)
 		if !mayRetry(err) || ctx.Err() != nil {
 			return err
 		}
+		b.position, b.anchor, b.events = was, last, events
 		b.log.Info("not done in time, trying again", "error", err)
 		if err := b.fill(ctx); err != nil {
 			return err
@@ -293,7 +296,6 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
-	was, last, events := b.position, b.anchor, b.events
 	if err := b.reach(ctx, tx, held); err != nil {
 		return err
 	}
@@ -318,7 +320,6 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 			"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
 		return err
 	}); err != nil {
-		b.position, b.anchor, b.events = was, last, events
 		return fmt.Errorf("swap: %w", err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,
@@ -349,29 +350,23 @@ func (b *rebuild) carry(ctx context.Context, tx pgx.Tx, live string) error {
 // lagPoll is between two looks at a node of the store that does not have yet what the runner has read from another.
 const lagPoll = 50 * time.Millisecond
 
-// reach applies, in a transaction that others wait for, what the read model that serves has in addition. The caller
-// rolls back if it fails.
+// reach applies, in a transaction that others wait for, what the read model that serves has in addition.
 func (b *rebuild) reach(ctx context.Context, tx pgx.Tx, held checkpoint) error {
-	was, last, events := b.position, b.anchor, b.events
 	holding, release := context.WithTimeout(ctx, holdAtMost)
 	defer release()
 	for {
 		err := b.catchUp(holding, func(next stretch) error { return next.project(ctx, tx) })
-		if err == nil && (!b.position.Before(held.position) || b.anchor == held.anchor || held.anchor.stream == "") {
+		switch {
+		case err == nil && (!b.position.Before(held.position) || b.anchor == held.anchor || held.anchor.stream == ""):
 			return nil
-		}
-		if err == nil {
-			select {
-			case <-holding.Done():
-				err = holding.Err()
-			case <-time.After(lagPoll):
-				continue
-			}
-		}
-		b.position, b.anchor, b.events = was, last, events
-		if holding.Err() != nil && ctx.Err() == nil {
+		case holding.Err() != nil && ctx.Err() == nil:
 			return errHeldTooLong
+		case err != nil:
+			return err
 		}
-		return err
+		select {
+		case <-holding.Done(): // the next look fails
+		case <-time.After(lagPoll):
+		}
 	}
 }

@@ -61,7 +61,7 @@ func run(limit time.Duration, command []string) error {
 	w := watch{limit: limit, out: os.Stdout, quit: func() { _ = group(syscall.SIGQUIT) }}
 	w.follow(events)
 	err = errors.Join(<-decoded, cmd.Wait())
-	if w.late != "" { // said again at the end, where it is looked for
+	if w.late != "" { // repeated at the end, where CI shows it
 		return errors.New(w.late)
 	}
 	return err
