@@ -156,7 +156,7 @@ func TestApartDisabledElsewhere(t *testing.T) {
 // No process has some of the roles: the others report missing runners, until one has them.
 func TestConsumersWithoutRunnerAreNotReady(t *testing.T) {
 	p := startApart(t, config.RoleAPI, config.RoleProject)
-	other := p.beside(config.RoleDispatch, config.RoleDeliver)
+	other := p.beside(config.RoleDispatch, config.RoleDeliver, config.RoleCollect)
 	ready := func() bool { status, _ := p.admin(http.MethodGet, "/readyz"); return status == http.StatusOK }
 	p.eventually("it is ready, and the dispatcher has run", func() bool {
 		_, has := p.positions()[dispatching.Name]
