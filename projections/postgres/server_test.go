@@ -134,6 +134,25 @@ func TestURL_socketInAnyDirectory(t *testing.T) {
 	}
 }
 
+// A link at the place of the socket's directory is of another user, and not everywhere can a socket be bound.
+func TestSocketDir_passesOver(t *testing.T) {
+	for name, occupy := range map[string]func(path string) error{
+		"a link":                  func(path string) error { return os.Symlink(t.TempDir(), path) },
+		"where none can be bound": func(path string) error { return os.MkdirAll(filepath.Join(path, ".probe", "x"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_RUNTIME_DIR", "")
+			t.Setenv("TMPDIR", t.TempDir())
+			home := filepath.Join(t.TempDir(), strings.Repeat("a-long-name/", 9))
+			occupied := filepath.Join(os.TempDir(), "carillon-"+shortHash(home))
+			must.OK(t, occupy(occupied))
+			dir := must.Get(socketDir(home, "5432", account{uid: os.Geteuid()}))(t)
+			t.Cleanup(func() { _ = os.Remove(dir) })
+			assert.Equal(t, dir, filepath.Join("/tmp", filepath.Base(occupied)), "the directory")
+		})
+	}
+}
+
 // If the kernel doesn't stop the server with its parent, a shell does.
 func TestWatcher(t *testing.T) {
 	t.Parallel()
