@@ -19,6 +19,7 @@ type Progress struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
 	here    map[string]running
+	failing map[string]failure
 	changed chan struct{} // closed and replaced at each change
 	waiting map[string]*waiters
 	heard   map[string]func() // see OnNotified
@@ -29,6 +30,12 @@ type running struct {
 	at       eventstore.Position
 	deferred eventstore.Deferred // Optional: work that follows from processed events and may be behind.
 	save     func()              // commits what it has seen; nil means it does so whenever it has seen something
+}
+
+// failure is the last one of a consumer of this process, since when nothing was processed.
+type failure struct {
+	cause error
+	at    time.Time
 }
 
 // waiters are those who wait for one consumer.
@@ -44,6 +51,7 @@ func NewProgress(pool *pgxpool.Pool) *Progress {
 	return &Progress{
 		pool:    pool,
 		here:    map[string]running{},
+		failing: map[string]failure{},
 		changed: make(chan struct{}),
 		waiting: map[string]*waiters{},
 		heard:   map[string]func(){},
@@ -74,7 +82,27 @@ func (p *Progress) set(name string, to eventstore.Position) {
 	c := p.here[name]
 	c.at = to
 	p.here[name] = c
+	delete(p.failing, name)
 	p.notify(name)
+}
+
+// failed notes what interrupted a consumer of this process.
+func (p *Progress) failed(name string, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failing[name] = failure{cause, time.Now()}
+}
+
+// Failing returns what interrupts a consumer of this process at each start, before it has processed anything. It is nil
+// for one that goes on, and for one of another process.
+func (p *Progress) Failing(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, failing := p.failing[name]
+	if !failing || time.Since(last.at) > 2*maxPause { // it has run meanwhile
+		return nil
+	}
+	return last.cause
 }
 
 // notify wakes the callers that wait for a consumer. The mutex is held.

@@ -142,6 +142,8 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		}
 		if errors.Is(err, errFenced) && c.model != nil && r.replaced(ctx, *c.model) {
 			pause = maxPause // the process that has claimed the read model takes the lock meanwhile
+		} else {
+			r.Progress.failed(c.name, err)
 		}
 		pause = min(pause, longest(err))
 		log.Warn("consumer interrupted, starting again from its checkpoint", "pause", pause, "error", err)

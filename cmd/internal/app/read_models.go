@@ -33,13 +33,14 @@ type readModels struct {
 }
 
 func newReadModels(s *stores) *readModels {
+	progress := projections.NewProgress(s.pool)
 	m := &readModels{
 		part:      s.newPart(),
 		stores:    s,
-		progress:  projections.NewProgress(s.pool),
+		progress:  progress,
 		queries:   &query.Queries{Pool: s.pool, WithoutRelevance: !bool(s.cfg.Relevance)},
 		lags:      newLags(s.store, time.Now),
-		vacancies: newVacancies(s.pool, s.log, time.Now),
+		vacancies: newVacancies(s.pool, s.log, time.Now, progress.Failing),
 	}
 	m.runner = &projections.Runner{
 		Pool:     s.pool,

@@ -39,7 +39,7 @@ func (s *servers) ready(ctx context.Context) map[string]error {
 		models[m.Name] = m
 	}
 	for _, c := range statuses {
-		switch vacant := s.readModels.vacancies.vacant(c); {
+		switch vacant, failing := s.readModels.vacancies.vacant(c), s.readModels.progress.Failing(c.Name); {
 		case c.Stopped != "":
 			components["projection "+c.Name] = errors.New(c.Stopped)
 		case !ours[c.Name]: // of another version
@@ -48,6 +48,8 @@ func (s *servers) ready(ctx context.Context) map[string]error {
 		case c.Stranger != "":
 			components["projection "+c.Name] = adminapi.Unready(
 				"its lock is held by a session that is not Carillon's: " + c.Stranger)
+		case vacant && failing != nil:
+			components["projection "+c.Name] = errors.Join(adminapi.Unready("fails at each start, see the log"), failing)
 		case vacant:
 			components["projection "+c.Name] = adminapi.Unready("no process runs it")
 		case c.Incomplete:

@@ -31,6 +31,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/analytics"
 	"carillon/projections/auditors"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -83,11 +84,13 @@ func look(t *testing.T, a *servers) (get func(path string) (status int, body str
 // serversOn makes servers without anything to serve.
 func serversOn(s *stores, log *slog.Logger) *servers {
 	s.part = (&process{log: log, Metrics: prometheus.NewRegistry()}).newPart()
+	progress := projections.NewProgress(s.pool)
 	models := &readModels{
+		progress:  progress,
 		part:      s.part,
 		stores:    s,
 		lags:      newLags(s.store, time.Now),
-		vacancies: newVacancies(s.pool, log, time.Now),
+		vacancies: newVacancies(s.pool, log, time.Now, progress.Failing),
 	}
 	return &servers{part: s.part, stores: s, readModels: models}
 }
@@ -112,6 +115,36 @@ func TestConsumerThatNeverRanIsMissed(t *testing.T) {
 		assert.True(t, slices.ContainsFunc(listed, func(p adminapi.Projection) bool { return p.Name == c.name }),
 			"%s is not in %v", c.name, listed)
 	}
+}
+
+// A consumer that fails at each start is not one that no process runs.
+func TestFailingConsumerIsNotReady(t *testing.T) {
+	t.Parallel()
+	a, _, get := on(t)
+	must.Get(a.stores.store.Append(t.Context(), "s-1", eventstore.NoStream,
+		[]eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}}))(t)
+	broken := auditors.ReadModel
+	broken.Filter = eventstore.Filter{}
+	broken.Project = func(context.Context, pgx.Tx, []eventstore.Recorded) error {
+		return errors.New("disk of tables is full")
+	}
+	runner := projections.Runner{
+		Pool:     a.stores.pool,
+		Locks:    pgtest.Locks(t, a.stores.pool),
+		Store:    a.stores.store,
+		Log:      a.log,
+		Progress: a.readModels.progress,
+	}
+	ended := make(chan error, 1)
+	ctx, end := context.WithCancel(t.Context())
+	go func() { ended <- runner.Project(ctx, broken) }()
+	t.Cleanup(func() { end(); must.OK(t, <-ended) })
+	must.Eventually(t, "it fails", func() bool { return a.readModels.progress.Failing(broken.Name) != nil })
+	_, body := get("/readyz")
+	assert.True(t, !strings.Contains(body, "fails"), "readyz of a first failure: %s", body)
+	a.readModels.vacancies.now = func() time.Time { return time.Now().Add(vacantAfter) }
+	_, body = get("/readyz")
+	assert.True(t, strings.Contains(body, "projection auditors (fails at each start, see the log)"), "readyz: %s", body)
 }
 
 // Waiting does not help with a password that the event store refuses, so the answer names the cause.
