@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -227,7 +228,13 @@ func TestHostileFramingOverTLS(t *testing.T) {
 	}
 	// Clients that speak plain HTTP to it get an answer, and delay no other.
 	statuses, bodies := answers(t, to, secret, 100)
-	assert.True(t, len(statuses) == 1 && statuses[0] == "400", "plain HTTP was answered %s %q", statuses, bodies)
+	var refused struct {
+		Success bool
+		Error   struct{ Code, Message string }
+	}
+	assert.True(t, len(statuses) == 1 && statuses[0] == "401" && json.Unmarshal([]byte(bodies[0]), &refused) == nil &&
+		!refused.Success && refused.Error.Code == "AUTHENTICATION_FAILED" &&
+		strings.Contains(refused.Error.Message, "use https"), "plain HTTP was answered %s %q", statuses, bodies)
 }
 
 // TestPathsAreEscapedBeforeTheyAreRead: a percent sign that begins no escape is a character as any other, in whichever
