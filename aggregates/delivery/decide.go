@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,8 +14,7 @@ var (
 		"ended: POST /events/deliveries/{id}/retry sends one that waits now")
 	ErrReplaying  = errors.New("another replay of this delivery is running: wait until it has ended")
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
-	ErrDiscarded  = errors.New("the delivery was discarded with its subscription: a backfill of the destination " +
-		"makes it pending again")
+	ErrDiscarded  = errors.New("the delivery was discarded")
 	// ErrRetired also answers for deliveries whose stream is gone.
 	ErrRetired = errors.New("the delivery is retired: it was over for longer than this installation keeps deliveries " +
 		"(CARILLON_RETAIN_DELIVERIES), and can't be sent again")
@@ -53,7 +53,8 @@ type DiscardedError struct{ Reason string }
 
 // Error returns a text with the cause, and how to get the event again.
 func (e *DiscardedError) Error() string {
-	return ErrDiscarded.Error() + ": " + e.Reason + "; a backfill sends it if a subscription wants it now"
+	return fmt.Sprintf("%v (%q): a backfill of the destination makes it pending again if a subscription wants it now",
+		ErrDiscarded, e.Reason)
 }
 
 // Unwrap returns ErrDiscarded.

@@ -255,7 +255,8 @@ func TestDiscardedErrorNamesCause(t *testing.T) {
 	for _, reason := range []string{"its last subscription was deleted", "the feed of its event was deleted"} {
 		discarded := delivery.Aggregate.Evolve(delivery.State{}, delivery.Discarded{Reason: reason})
 		_, err := delivery.Aggregate.Decide(discarded, request)
-		assert.True(t, errors.Is(err, delivery.ErrDiscarded) && strings.Contains(err.Error(), reason), "%q: %v", reason, err)
+		assert.True(t, errors.Is(err, delivery.ErrDiscarded) && strings.Contains(err.Error(), `discarded ("`+reason+`"): `),
+			"%q: %v", reason, err)
 	}
 }
 
