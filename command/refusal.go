@@ -83,8 +83,8 @@ var refusals = []struct {
 		"of config.url change and the key has not the scope secrets: send the headers too, {} for none"},
 
 	{feed.ErrUnknown, NotFound, "", "feed not found"},
-	{feed.ErrUnknownAssociation, NotFound, "", "source association not found: GET /feeds/events/{id} lists those of a " +
-		"feed, each with its id"},
+	{feed.ErrUnknownAssociation, NotFound, "", "source association not found: GET /feeds/events/{id}/sources " +
+		"lists those of a feed, each with its id"},
 	{feed.ErrForbidden, Forbidden, "", "%v"},
 	{feed.ErrRevisedSince, Conflict, "", ""},
 	{feed.ErrExists, Exists, "id", "%v"},

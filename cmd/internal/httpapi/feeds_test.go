@@ -288,7 +288,8 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 		s.delete(t, path+"/sources/"+wrong).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	s.delete(t, path+"/sources/"+association).done(t)
-	s.delete(t, path+"/sources/"+association).refused(t, 404, "NOT_FOUND", "source association not found")
+	s.delete(t, path+"/sources/"+association).refused(t, 404, "NOT_FOUND",
+		"source association not found: GET /feeds/events/{id}/sources lists those of a feed")
 
 	for _, version := range []string{"", "/v0"} { // at once, by the rule that a write is read by the next request
 		page := into[itemsPage](t, 200, s.get(t, version+path+"/items"))
