@@ -179,11 +179,15 @@ func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() err
 	if err := replace(); err != nil { // a view that could not be dropped goes with the tables
 		return err
 	}
-	// A read model must not fail for the sake of its analysts; the next start says what is missing.
-	if err := Create(ctx, tx); err != nil && !errors.Is(err, ErrIncomplete) {
-		return err
+	// Those of other read models are made again too if an older version has made them.
+	if _, err = tx.Exec(ctx, "SET LOCAL lock_timeout = '100ms'"); err == nil {
+		err = Create(ctx, tx)
 	}
-	return nil
+	// A read model must not fail for the sake of its analysts; the next start says what is missing.
+	if err == nil || errors.Is(err, ErrIncomplete) {
+		_, err = tx.Exec(ctx, "SET LOCAL lock_timeout = 0")
+	}
+	return err
 }
 
 // found holds the existing views.

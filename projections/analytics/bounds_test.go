@@ -146,6 +146,21 @@ func TestAroundGivesWayToReaders(t *testing.T) {
 	must.OK(t, replace())
 }
 
+// Nor does it for one who reads a view of another read model, which a new version of the program changes.
+func TestAroundLeavesOtherViewsInUse(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	must.Get(pool.Exec(t.Context(), "COMMENT ON SCHEMA analytics IS 'of an older version'"))(t)
+	report := must.Get(pool.Begin(t.Context()))(t)
+	t.Cleanup(func() { _ = report.Rollback(context.WithoutCancel(t.Context())) })
+	must.Get(report.Exec(t.Context(), "SELECT FROM analytics.destinations"))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	must.OK(t, pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		return analytics.Around(ctx, tx, "feeds", func() error { return nil })
+	}))
+}
+
 // A login of an earlier version is bounded at the next start; one that owns objects in any database can be deleted.
 func TestEarlierLogin(t *testing.T) {
 	t.Parallel()
