@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -9,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
@@ -146,6 +149,30 @@ func TestAnchor_retiredEventContinues(t *testing.T) {
 	list, other := things(1), eventstore.StreamName("thing", uuid.New())
 	seen := w.lives(store, w.put(store, other, eventstore.NoStream, list))
 	assert.Slices(t, seen, ids(list), "given %d events, want the new one", len(seen))
+}
+
+// Nor does a rebuild or a verification wait for it once it is gone from the log.
+func TestAnchor_scavengedEventIsNotAwaited(t *testing.T) {
+	w := newWorld(t)
+	node := must.Get(node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)}))(t)
+	socket := nodetest.SocketDir(t) + "/s"
+	served := make(chan error, 1)
+	go func() { served <- node.ListenUnix(socket) }()
+	store := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(t)
+	t.Cleanup(func() {
+		must.OK(t, errors.Join(store.Close(), node.Close()))
+		<-served
+	})
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.put(store, eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, things(1))
+	w.lives(store, w.put(store, stream, eventstore.NoStream, things(1)))
+	must.OK(t, store.Tombstone(w.ctx, stream))
+	w.put(store, eventstore.StreamName("other", uuid.New()), eventstore.NoStream, things(3000)) // fills what is scavenged
+	must.Equal(t, must.Get(node.Scavenge(w.ctx, nil))(t).Events, 1, "scavenged")
+	r := w.runner(store, projections.NewProgress(w.pool))
+	must.Get(r.Verify(w.ctx, tally, 100, nil))(t)
+	must.OK(t, r.Rebuild(w.ctx, tally, nil))
+	assert.Equal(t, w.count(stream), 0, "it counts")
 }
 
 func TestAnOlderBackupBeginsFromNothing(t *testing.T) {

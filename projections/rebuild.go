@@ -354,10 +354,11 @@ const lagPoll = 50 * time.Millisecond
 func (b *rebuild) reach(ctx context.Context, tx pgx.Tx, held checkpoint) error {
 	holding, release := context.WithTimeout(ctx, holdAtMost)
 	defer release()
+	gone := held.anchor.stream == "" // the log has no event to wait for
 	for {
 		err := b.catchUp(holding, func(next stretch) error { return next.project(ctx, tx) })
 		switch {
-		case err == nil && (!b.position.Before(held.position) || b.anchor == held.anchor || held.anchor.stream == ""):
+		case err == nil && (gone || !b.position.Before(held.position) || b.anchor == held.anchor):
 			return nil
 		case holding.Err() != nil && ctx.Err() == nil:
 			return errHeldTooLong
@@ -367,6 +368,7 @@ func (b *rebuild) reach(ctx context.Context, tx pgx.Tx, held checkpoint) error {
 		select {
 		case <-holding.Done(): // the next look fails
 		case <-time.After(lagPoll):
+			_, _, gone, _ = held.anchor.find(holding, b.store)
 		}
 	}
 }
