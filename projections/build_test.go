@@ -18,6 +18,7 @@ import (
 	"carillon/eventstore/storetest/assert"
 	"carillon/eventstore/storetest/must"
 	"carillon/projections"
+	"carillon/projections/analytics"
 	"carillon/projections/sessionlock"
 )
 
@@ -133,6 +134,30 @@ func TestSwap_excludesReaders(t *testing.T) {
 	release()
 	must.OK(t, <-swapped)
 	must.OK(t, r.Wait(tally).For(w.ctx, patience))
+}
+
+// Readers of the checkpoint don't wait for a swap that waits for another one, or for analysts.
+func TestSwap_waitsWithoutReaders(t *testing.T) {
+	w := newWorld(t)
+	viewed := tally
+	viewed.Name = "destinations" // analysts' views are on it
+	must.OK(t, projections.EnsureSchema(w.ctx, w.pool, viewed))
+	other := must.Get(w.pool.Begin(w.ctx))(t)
+	t.Cleanup(func() { _ = other.Rollback(w.ctx) })
+	must.OK(t, analytics.Create(w.ctx, other))
+	r, swapped := w.runner(w.store, projections.NewProgress(w.pool)), make(chan error, 1)
+	go func() { swapped <- r.Rebuild(w.ctx, viewed, nil) }()
+	scan := func(sql string, arguments ...any) (found bool) {
+		must.OK(t, other.QueryRow(w.ctx, sql, arguments...).Scan(&found))
+		return found
+	}
+	must.Eventually(t, "the swap waits", func() bool {
+		return scan(`SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
+			WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted)`)
+	})
+	assert.True(t, scan("SELECT pg_try_advisory_xact_lock_shared($1)", projections.SwapKey(viewed.Name)), "readers wait")
+	must.OK(t, other.Rollback(w.ctx))
+	must.OK(t, <-swapped)
 }
 
 // stalling is a store whose second subscription hangs.

@@ -128,17 +128,21 @@ type rebuild struct {
 	later    []string // statements that make the indexes of model.DeferredIndexes
 }
 
-// inTime does what holds others up, until it is done in time. Between two tries, of which the first is rolled back, the
-// shadow catches up without.
+// inTime does what holds others up, until it is done in time. Between two tries, of which the first is rolled back,
+// others have as much time as it took, and the shadow catches up without.
 func (b *rebuild) inTime(ctx context.Context, do func(context.Context) error) error {
 	for {
-		was, last, events := b.position, b.anchor, b.events
+		was, last, events, began := b.position, b.anchor, b.events, time.Now()
 		err := do(ctx)
 		if !mayRetry(err) || ctx.Err() != nil {
 			return err
 		}
 		b.position, b.anchor, b.events = was, last, events
 		b.log.Info("not done in time, trying again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Since(began)):
+		}
 		if err := b.fill(ctx); err != nil {
 			return err
 		}
@@ -309,9 +313,6 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("carry over: %w", err)
 		}
 	}
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", swapKey(name)); err != nil {
-		return fmt.Errorf("lock the swap: %w", err)
-	}
 	// Renamed and dropped later: current readers of the old tables read on. If readers had to wait for the new ones here,
 	// their snapshots would be older than this transaction's rows.
 	if err := analytics.Around(ctx, tx, name, func() error {
@@ -333,6 +334,10 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	}
 	if _, err = tx.Exec(ctx, "DELETE FROM carillon.verifications WHERE name = $1", name); err != nil {
 		return fmt.Errorf("forget the verification of the old one: %w", err)
+	}
+	// Last, as readers wait for it: Around may wait for analysts.
+	if _, err = tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", swapKey(name)); err != nil {
+		return fmt.Errorf("lock the swap: %w", err)
 	}
 	return nil
 }
