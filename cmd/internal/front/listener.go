@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"carillon/cmd/internal/wire"
 	"carillon/eventstore/panics"
 )
 
@@ -18,11 +19,11 @@ const (
 	acceptPause      = 100 * time.Millisecond
 )
 
-// plainHTTPRefusal answers plain HTTP where a handshake is expected, in the words of wire.RequireTLS.
-const plainHTTPRefusal = "HTTP/1.0 401 Unauthorized\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n" +
+// plainHTTPAnswer answers plain HTTP where a handshake is expected.
+const plainHTTPAnswer = "HTTP/1.0 401 Unauthorized\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n" +
 	"WWW-Authenticate: Bearer realm=\"carillon\"\r\n\r\n" +
-	`{"success":false,"error":{"code":"AUTHENTICATION_FAILED","message":` +
-	`"plain HTTP is not accepted: use https, and consider a key that was sent this way as leaked"}}` + "\n"
+	`{"success":false,"error":{"code":"AUTHENTICATION_FAILED","message":"` +
+	wire.PlainHTTPRefusal + `"}}` + "\n"
 
 // plainListener returns connections that are well framed.
 type plainListener struct{ net.Listener }
@@ -93,7 +94,7 @@ func (l *secureListener) handshake(accepted net.Conn) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if header, ok := errors.AsType[tls.RecordHeaderError](err); ok && header.Conn != nil {
 			_ = header.Conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-			_, _ = io.WriteString(header.Conn, plainHTTPRefusal)
+			_, _ = io.WriteString(header.Conn, plainHTTPAnswer)
 		}
 		l.log.Debug("a TLS handshake failed", "peer", accepted.RemoteAddr().String(), "error", err)
 		_ = accepted.Close()

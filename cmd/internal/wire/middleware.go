@@ -160,16 +160,16 @@ func Recover(surface SurfaceOf) func(http.Handler) http.Handler {
 	}
 }
 
+// PlainHTTPRefusal is the message of an answer to plain HTTP.
+const PlainHTTPRefusal = "plain HTTP is not accepted: use https, and consider a key that was sent this way as leaked"
+
 // RequireTLS refuses plain HTTP, because the key would cross the network in the clear, unless the peer is this very
 // machine, or a trusted proxy which says that its own peer used HTTPS. A proxy that says otherwise is refused.
 func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !private(r, trusted) {
-				surface(r).WriteError(w, r, &Failure{
-					Kind:  Unauthenticated,
-					Issue: "plain HTTP is not accepted: use https, and consider a key that was sent this way as leaked",
-				})
+				surface(r).WriteError(w, r, &Failure{Kind: Unauthenticated, Issue: PlainHTTPRefusal})
 				return
 			}
 			next.ServeHTTP(w, r)
