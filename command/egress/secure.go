@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync/atomic"
 )
 
 // ErrHTTP2 reports a receiver that speaks HTTP/2 only.
@@ -31,16 +33,30 @@ type secureConn struct {
 	*tls.Conn
 
 	answered bool
+	failed   atomic.Pointer[error] // what reading failed with
 }
 
 // Read implements net.Conn.
 func (c *secureConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.answered || n == 0 {
-		return n, err
+	if !c.answered && n > 0 {
+		c.answered = true
+		if p[0] == 0 && (n < 4 || p[3] == 4) { // the upper byte of a length, and the type SETTINGS
+			n, err = 0, ErrHTTP2
+		}
 	}
-	if c.answered = true; p[0] == 0 && (n < 4 || p[3] == 4) { // the upper byte of a length, and the type SETTINGS
-		return 0, ErrHTTP2
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.failed.Store(&err)
+	}
+	return n, err
+}
+
+// Write implements net.Conn. Of a connection that net/http closed because it could not be read, before the request was
+// written, the failure is that of reading: an alert, an answer in HTTP/2.
+func (c *secureConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if cause := c.failed.Load(); cause != nil && errors.Is(err, net.ErrClosed) {
+		err = *cause
 	}
 	return n, err
 }

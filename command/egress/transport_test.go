@@ -225,6 +225,22 @@ func TestClassify(t *testing.T) {
 	assert.Equal(t, Classify(context.DeadlineExceeded), delivery.FailureTimeout, "deadline")
 }
 
+// The failure is the receiver's alert, also if it came, and closed the connection, before anything was written.
+func TestAlertBeforeRequest(t *testing.T) {
+	t.Parallel()
+	demanding := httptest.NewUnstartedServer(http.HandlerFunc(hello))
+	demanding.TLS = &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert}
+	demanding.StartTLS()
+	t.Cleanup(demanding.Close)
+	dial := NewTransport(loopback, Options{RootCAs: roots(demanding)}).DialTLSContext
+	conn := must.Get(dial(t.Context(), "tcp", demanding.Listener.Addr().String()))(t)
+	_, err := conn.Read(make([]byte, 1))
+	assert.Equal(t, Classify(err), delivery.FailureTLS, "read: %v", err)
+	must.OK(t, conn.Close())
+	_, err = conn.Write([]byte("GET / HTTP/1.1"))
+	assert.Equal(t, Classify(err), delivery.FailureTLS, "write: %v", err)
+}
+
 // listen answers each connection with one call and closes it.
 func listen(t *testing.T, answer func(net.Conn)) net.Listener {
 	t.Helper()
