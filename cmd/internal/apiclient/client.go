@@ -20,6 +20,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/wire"
 )
 
 const (
@@ -231,6 +232,8 @@ func (c *Client) decode(status int, data []byte, result any) error {
 	switch err := json.Unmarshal(data, &envelope); {
 	case err != nil || !envelope.Success && envelope.Error.Message == "":
 		return fmt.Errorf("%s answered %d, and not as Carillon does: is the address right? %s", c.base, status, c.help)
+	case envelope.Error.Message == wire.PlainHTTPRefusal:
+		return fmt.Errorf("%s: %s. %s", c.base, envelope.Error.Message, c.help)
 	case !envelope.Success:
 		return &Error{
 			Status:  status,
