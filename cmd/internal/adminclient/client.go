@@ -125,8 +125,9 @@ func (c *Client) Verify(ctx context.Context, name string, sample float64) error 
 }
 
 // Ready asks whether the server can serve. An *Error with status 503 names what it lacks.
-func (c *Client) Ready(ctx context.Context) (adminapi.Health, error) {
-	return call[adminapi.Health](ctx, c, http.MethodGet, "/readyz", nil)
+func (c *Client) Ready(ctx context.Context) (health adminapi.Health, err error) {
+	err = c.explained(c.api.Call(ctx, http.MethodGet, "/readyz", nil, &health))
+	return health, err
 }
 
 func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {

@@ -125,7 +125,12 @@ func (c *Client) Base() string { return c.base }
 func (c *Client) Call(ctx context.Context, method, path string, body, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.CallPatiently(ctx, method, path, body, result)
+	err := c.CallPatiently(ctx, method, path, body, result)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s did not answer in time: it hangs, or has too much to do; look into its log, and try again",
+			c.base)
+	}
+	return err
 }
 
 // CallPatiently is Call for what may take long: only the context limits it.

@@ -1,6 +1,7 @@
 package apiclient_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -78,4 +79,14 @@ func TestOpenFindsTheDevelopmentKey(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), "no API key for https://"),
 			"the development key for %s: %v", elsewhere, err)
 	}
+}
+
+// A server that takes the connection and hangs is named, with what to do.
+func TestCallNamesServerThatHangs(t *testing.T) {
+	t.Parallel()
+	address, _ := answering(t, http.StatusOK, "")
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	err := must.Get(apiclient.New("http://"+address, "ck_1", ""))(t).Call(late, http.MethodGet, "/", nil, nil)
+	must.True(t, err != nil && strings.Contains(err.Error(), address+" did not answer in time: "), "%v", err)
 }
