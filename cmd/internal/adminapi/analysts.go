@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"carillon/cmd/internal/wire"
 	"carillon/projections/analytics"
@@ -62,7 +63,14 @@ func (a *API) listAnalystLogins(r *http.Request) (wire.Reply, error) {
 
 // deleteAnalystLogin answers DELETE /admin/analytics/logins/{name}.
 func (a *API) deleteAnalystLogin(r *http.Request, name string) (wire.Reply, error) {
-	if err := a.record(r, "delete-analyst-login", name); err != nil {
+	names, err := a.Analysts.List(r.Context())
+	if err == nil && !slices.Contains(names, name) {
+		err = analystFailure(analytics.ErrNoLogin) // the audit trail would say that it was deleted
+	}
+	if err == nil {
+		err = a.record(r, "delete-analyst-login", name)
+	}
+	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Done(), analystFailure(a.Analysts.Delete(r.Context(), name))

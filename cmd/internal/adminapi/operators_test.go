@@ -106,6 +106,12 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 		got := s.as(t, ann.Token, "POST", path, request[1])
 		assert.True(t, got.status < 300, "%s: %d %s", path, got.status, got.body)
 	}
+	for _, refused := range [][2]string{
+		{"POST", "/admin/projections/nope/rebuild"}, {"POST", "/admin/projections/nope/verify"},
+		{"DELETE", "/admin/analytics/logins/nope"},
+	} {
+		s.as(t, ann.Token, refused[0], refused[1], "").refused(t, 404, "NOT_FOUND", "")
+	}
 	var acted []string
 	for message, err := range s.Store.Subscribe(t.Context(), eventstore.Start,
 		eventstore.Categories(operator.Aggregate.Category)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"carillon/cmd/internal/wire"
@@ -93,7 +94,7 @@ type Rebuilding struct {
 
 // rebuildProjection answers POST /admin/projections/{name}/rebuild.
 func (a *API) rebuildProjection(r *http.Request, name string) (wire.Reply, error) {
-	if err := a.record(r, "rebuild-projection", name); err != nil {
+	if err := a.recordOn(r, "rebuild-projection", name, "readModel"); err != nil {
 		return wire.Reply{}, err
 	}
 	return begun(name, a.Projections.Rebuild(r.Context(), name))
@@ -115,7 +116,7 @@ const wholeSample = 100
 
 // verifyProjection answers POST /admin/projections/{name}/verify.
 func (a *API) verifyProjection(r *http.Request, name string, body verifyBody) (wire.Reply, error) {
-	if err := a.record(r, "verify-projection", name); err != nil {
+	if err := a.recordOn(r, "verify-projection", name, "readModel", "process"); err != nil {
 		return wire.Reply{}, err
 	}
 	sample := float64(wholeSample)
@@ -123,6 +124,20 @@ func (a *API) verifyProjection(r *http.Request, name string, body verifyBody) (w
 		sample = body.Sample.Value
 	}
 	return begun(name, a.Projections.Verify(r.Context(), name, sample))
+}
+
+// recordOn records an action on a projection before it begins. A name that none of the kinds has does not reach the
+// audit trail, which would say that something was done.
+func (a *API) recordOn(r *http.Request, action, name string, kinds ...string) error {
+	list, err := a.Projections.Status(r.Context())
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(list, func(p Projection) bool { return p.Name == name && slices.Contains(kinds, p.Kind) }) {
+		_, err := begun(name, ErrNoProjection)
+		return err
+	}
+	return a.record(r, action, name)
 }
 
 // begun answers a request that begins work on a read model.
