@@ -55,7 +55,7 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.post(t, path+"/edit", "name", "Hook two", "url", address, "debounce", "0").leadsTo(t, path+"?done=saved")
 
 	b.get(t, path+"/rotate").expect(t, 200, "also sign for another 24 hours")
-	b.post(t, path+"/rotate", "why", "line\nbreak").expect(t, 400, "Why must be plain text")
+	b.post(t, path+"/rotate", "why", "line\nbreak").expect(t, 400, "Reason must be plain text")
 	rotated := b.post(t, path+"/rotate", "why", "leaked in chat").expect(t, 200, "There is a new secret.", "data-copy")
 	assert.True(t, w.lastDisclosure(t, mustID(t, strings.TrimPrefix(path, "/console/destinations/"))) != eventstore.Start,
 		"that the new secret was shown is not recorded")

@@ -262,7 +262,7 @@ func reasonOf(w http.ResponseWriter, r *http.Request) (string, error) {
 		return "", wire.Fail(wire.Invalid, "form", "can't be read")
 	}
 	reason := strings.TrimSpace(r.PostForm.Get(reasonField))
-	return reason, command.CheckReason(reasonField, reason)
+	return reason, command.CheckReason("reason", reason)
 }
 
 // logUnknownVisitor logs a sample of the requests without a session.
