@@ -22,7 +22,7 @@ type auditorIssueCommand struct {
 	changing
 	Name         string       `arg:"" help:"Name of the auditor."`
 	Organization organization `placeholder:"ORG" help:"Restrict the token to one organization: its id, or the beginning. Default: all."`
-	Expires      string       `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
+	Expires      expiryFlag   `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Help implements kong.HelpProvider.
@@ -36,7 +36,7 @@ instead of the admin token:
 
 // Run makes the token.
 func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
-	expires, err := expiry(c.Expires, time.Now())
+	expires, err := c.Expires.at(time.Now())
 	if err != nil {
 		return err
 	}

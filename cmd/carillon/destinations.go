@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -48,8 +49,7 @@ func (a *asking) open() (client *apiclient.Client, prefix string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	client, err = apiclient.New(base, token, "")
-	return client, "/admin/organizations/" + organization.String(), err
+	return apiclient.NewAdmin(base, token), "/admin/organizations/" + organization.String(), nil
 }
 
 // show prints the answer to a request: as it came, indented, or as the text that is made of it.
@@ -152,6 +152,14 @@ type destinationsEnableCommand struct {
 	asking
 	because
 	Ref string `arg:"" help:"The destination's id or externalId."`
+}
+
+// Validate implements kong.Validatable.
+func (c *destinationsEnableCommand) Validate() error {
+	if c.Org.UUID() != uuid.Nil {
+		return errors.New("--org can't enable a destination: name a key of its organization (--key)")
+	}
+	return c.because.Validate()
 }
 
 // Run enables a destination.

@@ -24,14 +24,14 @@ type keyCommand struct {
 type keyIssueCommand struct {
 	changing
 	inOrganization
-	Name    string   `placeholder:"TEXT" help:"Purpose of the key."`
-	Scopes  []string `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"Scopes: some of read, write, secrets (to read secrets in full). Default: all."`
-	Expires string   `placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
+	Name    string     `placeholder:"TEXT" help:"Purpose of the key."`
+	Scopes  []string   `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"Scopes: some of read, write, secrets (to read secrets in full). Default: all."`
+	Expires expiryFlag `placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Run makes the key.
 func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
-	expires, err := expiry(c.Expires, time.Now())
+	expires, err := c.Expires.at(time.Now())
 	if err != nil {
 		return err
 	}
@@ -44,17 +44,25 @@ func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
 	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Key) })
 }
 
-func expiry(text string, now time.Time) (*time.Time, error) {
-	if text == "" {
+// expiryFlag is when a credential ends: an instant, or how long from now. Empty: never.
+type expiryFlag string
+
+// Validate implements kong.Validatable.
+func (f expiryFlag) Validate() error {
+	_, err := f.at(time.Now())
+	return err
+}
+
+func (f expiryFlag) at(now time.Time) (*time.Time, error) {
+	if f == "" {
 		return nil, nil
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
+	if at, err := time.Parse(time.RFC3339, string(f)); err == nil {
 		return &at, nil
 	}
-	wait, err := time.ParseDuration(text)
+	wait, err := time.ParseDuration(string(f))
 	if err != nil || wait <= 0 {
-		return nil, fmt.Errorf(
-			"--expires: %q is neither a time such as 2027-01-01T00:00:00Z nor a duration such as 720h", text)
+		return nil, fmt.Errorf("%q is neither a time such as 2027-01-01T00:00:00Z nor a duration such as 720h", f)
 	}
 	at := now.Add(wait)
 	return &at, nil

@@ -223,6 +223,9 @@ func TestListenExampleFindsServer(t *testing.T) {
 	assert.Equal(t, at(local, ""), "carillon trigger news.item.added --data-dir "+dir, "at the default address")
 	got := at("localhost:9090", "")
 	assert.True(t, strings.HasSuffix(got, " --admin-addr HOST:PORT"), "at another address: %s", got)
+	var publisher triggerCommand
+	publisher.DataDir, publisher.AdminAddr, publisher.HTTPAddr = "./data", "127.0.0.1:9091", "127.0.0.1:9090"
+	assert.Equal(t, publisher.show("ID"), "carillon events show ID --http-addr 127.0.0.1:9090", "after trigger")
 	for address, key := range map[string]string{local: "ck_of_others", "https://carillon.example": developers} {
 		assert.Equal(t, at(address, key), "", "at %s with %s", address, key)
 	}

@@ -141,6 +141,9 @@ func run(ctx context.Context, args []string, t terminal) int {
 	case err != nil:
 		return fail(t, mistake(err), 2)
 	}
+	if emptyArgument(args, parsed.Flags()) {
+		return fail(t, fmt.Errorf("an argument is empty: is a variable not set?\nSee %q", help(parsed.Selected())), 2)
+	}
 	zone := time.Local
 	if line.UTC {
 		zone = time.UTC
@@ -150,11 +153,19 @@ func run(ctx context.Context, args []string, t terminal) int {
 	if coded, is := errors.AsType[*exitError](err); is {
 		return fail(t, err, coded.code)
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return fail(t, err, 1)
+	canceled := errors.Is(err, context.Canceled)
+	switch {
+	case err == nil, canceled && slices.Contains(endless, parsed.Command()):
+		return 0
+	case canceled && ctx.Err() != nil:
+		err = errors.New("interrupted")
 	}
-	return 0
+	return fail(t, err, 1)
 }
+
+// endless are the commands that nothing but Ctrl-C ends. An interruption of the others is a failure: a script must not
+// take half a backup for a whole one.
+var endless = []string{"serve", "listen", "events tail", "eventstore run"}
 
 // commands names the commands for routes that refusals of the server name.
 var commands = strings.NewReplacer(

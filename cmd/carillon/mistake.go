@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -28,7 +29,7 @@ var unknownFlag = regexp.MustCompile(`^unknown flag (--[a-z-]+)`)
 
 // mistake makes of the parser's error one that names the variable beside the flag, and the help to look at.
 func mistake(err error) error {
-	text, help := err.Error(), "carillon --help"
+	text, seen := err.Error(), "carillon --help"
 	if unknown := unknownFlag.FindStringSubmatch(text); unknown != nil {
 		if gone := config.ReplacedFlag(unknown[1]); gone != nil {
 			return gone
@@ -40,12 +41,32 @@ func mistake(err error) error {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) && wrong.Context != nil {
 		if selected := wrong.Context.Selected(); selected != nil {
-			help = selected.FullPath() + " --help"
-			text = strings.TrimPrefix(text, selected.Name+": ") // a Validate error says it itself
+			seen = help(selected)
+			text = strings.TrimPrefix(text, selected.Path()+": ") // a Validate error says it itself
 		}
 		text = withVariable(text, wrong.Context.Flags())
 	}
-	return fmt.Errorf("%s\nSee \"%s\"", text, help)
+	return fmt.Errorf("%s\nSee \"%s\"", text, seen)
+}
+
+var aliases = regexp.MustCompile(` \([^)]*\)`)
+
+// help returns the command line of a command's help, without aliases, which a shell would take for its own syntax.
+func help(command *kong.Node) string {
+	return aliases.ReplaceAllString(command.FullPath(), "") + " --help"
+}
+
+// emptyArgument reports whether an argument that is no flag's value is empty: a path would mean this directory.
+func emptyArgument(args []string, flags []*kong.Flag) bool {
+	for i, arg := range args {
+		ofFlag := func(f *kong.Flag) bool {
+			return !f.IsBool() && (args[i-1] == "--"+f.Name || f.Short != 0 && args[i-1] == "-"+string(f.Short))
+		}
+		if arg == "" && !slices.ContainsFunc(flags, ofFlag) {
+			return true
+		}
+	}
+	return false
 }
 
 // withVariable makes "CARILLON_ROLES (--roles) …" of "--roles …".

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -55,6 +56,14 @@ func TestMistakesNameTheVariable(t *testing.T) {
 		"is not an id":                 {"listen", "--feed", "news"},
 		"--data must be a JSON object": {"trigger", "news.item.added", "--data", "[1]"},
 		"--count must be 1 to":         {"trigger", "news.item.added", "--count", "0"},
+		"carillon: --every must be":    {"events", "tail", "--every", "1ms"},
+		"--org can't enable": {
+			"destination", "enable", "crm", "--org", "22222222-2222-4222-8222-222222222222"},
+		"--reason must have at most":            {"org", "create", "x", "--reason", strings.Repeat("x", 501)},
+		"--reason must be plain text":           {"trigger", "news.item.added", "--reason", "a\nb"},
+		`--expires: "soon" is neither`:          {"key", "issue", "0d00", "--expires", "soon"},
+		"an argument is empty":                  {"backup", ""},
+		`See "carillon deliveries show --help"`: {"delivery", "show", "nope"},
 	} {
 		code, out, errors := runIn(t.Context(), "", args...)
 		assert.True(t, code == 2 && out == "" && strings.HasPrefix(errors, "carillon: ") && strings.Contains(errors, text) &&
@@ -144,7 +153,7 @@ func TestReasonFlagIsSent(t *testing.T) {
 	commands := [][]string{
 		{"org", "create", "Town hall"}, {"keys", "renew"}, {"deliveries", "replay", id, "--org", id}, {"audit", "seal"},
 		{"delivery", "retry", id, "--org", id}, {"destination", "recover", "crm", "--org", id},
-		{"destination", "enable", "crm", "--org", id},
+		{"destination", "enable", "crm", "--key", "ck_x", "--http-addr", address},
 	}
 	for _, args := range commands {
 		var out, errors bytes.Buffer
@@ -155,6 +164,27 @@ func TestReasonFlagIsSent(t *testing.T) {
 	}
 	want := slices.Repeat([]string{"ticket 7"}, len(commands))
 	assert.True(t, slices.Equal(got, want), "the server got %q", got)
+}
+
+// A script must not take an interrupted backup or verification for a whole one.
+func TestInterruptedCommandFails(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]int{"org list": 1, "events tail": 0} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			interrupt()
+			<-r.Context().Done()
+		}))
+		t.Cleanup(server.Close)
+		args := append(strings.Fields(command), "--admin-addr", strings.TrimPrefix(server.URL, "http://"),
+			"--admin-token", "secret")
+		if command == "events tail" {
+			args = append(args, "--org", "0d000000-0000-4000-8000-000000000001")
+		}
+		code, _, said := runIn(ctx, "", args...)
+		assert.True(t, code == want && strings.Contains(said, "interrupted") == (want != 0),
+			"%s: exit %d\n%s", command, code, said)
+	}
 }
 
 func TestVersionNamesCommitAndDate(t *testing.T) {

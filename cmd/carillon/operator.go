@@ -19,8 +19,8 @@ type operatorCommand struct {
 
 type operatorIssueCommand struct {
 	changing
-	Name    string `arg:"" help:"Name: lower-case letters, digits and . _ @ -, such as ann or ann@example.org."`
-	Expires string `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
+	Name    string     `arg:"" help:"Name: lower-case letters, digits and . _ @ -, such as ann or ann@example.org."`
+	Expires expiryFlag `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Help implements kong.HelpProvider.
@@ -33,7 +33,7 @@ operator:NAME. The operator uses it instead of the admin token:
 
 // Run makes the token.
 func (c *operatorIssueCommand) Run(ctx context.Context, t terminal) error {
-	expires, err := expiry(c.Expires, time.Now())
+	expires, err := c.Expires.at(time.Now())
 	if err != nil {
 		return err
 	}

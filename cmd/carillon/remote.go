@@ -8,6 +8,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
+	"carillon/command"
 	"carillon/eventstore/instant"
 )
 
@@ -29,6 +30,9 @@ type changing struct {
 type because struct {
 	Reason string `placeholder:"TEXT" help:"Reason for the audit trail, at most 500 characters."`
 }
+
+// Validate implements kong.Validatable. A header can't carry what it refuses.
+func (b *because) Validate() error { return command.CheckReason("--reason", b.Reason) }
 
 // AfterApply implements kong.AfterApply.
 func (c *changing) AfterApply() error { //nolint:unparam // as kong calls it
@@ -61,7 +65,7 @@ func (p *printing) print(out io.Writer, answer any, text func(io.Writer)) error 
 		text(zoned{table, zoneOf(out)})
 		return table.Flush()
 	}
-	data, err := json.Marshal(answer, jsontext.WithIndent("  "), instant.JSON)
+	data, err := json.Marshal(answer, jsontext.WithIndent("  "), json.Deterministic(true), instant.JSON)
 	if err != nil {
 		return err
 	}

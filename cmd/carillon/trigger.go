@@ -24,6 +24,8 @@ type triggerCommand struct {
 	Subject string `help:"Subject of the event (example/1)."`
 	Count   int    `default:"1" placeholder:"N" help:"Number of events (${default})."`
 	Feed    anID   `placeholder:"ID" help:"Publish in this feed. Without one, in the development organization."`
+
+	HTTPAddr string `name:"http-addr" group:"Server" env:"CARILLON_HTTP_ADDR" placeholder:"HOST:PORT" help:"Address of the API, for the command that is shown."`
 }
 
 // Help implements kong.HelpProvider.
@@ -48,7 +50,7 @@ func (c *triggerCommand) Validate() error {
 	if err := json.Unmarshal([]byte(c.Data), &members); c.Data != "" && err != nil {
 		return fmt.Errorf(`--data must be a JSON object such as {"title":"Hello"}: %w`, err)
 	}
-	return nil
+	return c.because.Validate()
 }
 
 func typeNames() (names []string) {
@@ -84,8 +86,11 @@ func (c *triggerCommand) show(id string) string {
 	if c.DataDir != "./data" {
 		command += " --data-dir " + app.Quoted(c.DataDir)
 	}
-	if c.AdminAddr != "127.0.0.1:8081" { // the API is at another address most likely
+	if c.AdminAddr != "127.0.0.1:8081" && c.HTTPAddr == "" { // the API is elsewhere most likely
 		command += " --http-addr HOST:PORT"
+	}
+	if c.HTTPAddr != "" && c.HTTPAddr != "127.0.0.1:8080" {
+		command += " --http-addr " + app.Quoted(c.HTTPAddr)
 	}
 	return command
 }
