@@ -26,6 +26,7 @@ const root = "../.."
 var (
 	variableName = regexp.MustCompile(`CARILLON_[A-Z0-9_]*[A-Z0-9]`)
 	commandWords = regexp.MustCompile("(?m)(?:^|[`(\"] ?|\\$ )(?:bin/)?carillon ([a-z][^`\"\n#]*)")
+	argumentWord = regexp.MustCompile(`^[A-Za-z<$]`)
 	testVariable = regexp.MustCompile(`^CARILLON_(TEST|TORTURE)_`)
 )
 
@@ -109,6 +110,9 @@ func TestPagesNameCommandsThatAreThere(t *testing.T) {
 			seen++
 			if node.DefaultCmd != nil {
 				node = node.DefaultCmd
+			}
+			if len(words) > 0 && len(node.Positional)+len(node.Children) == 0 && argumentWord.MatchString(words[0]) {
+				t.Errorf("%s: carillon %s: it takes no argument", name, found[1])
 			}
 			for _, word := range words {
 				flag, ok := strings.CutPrefix(word, "--")
