@@ -241,6 +241,20 @@ func TestExamine(t *testing.T) {
 			found: "another program",
 		},
 		{
+			fault: "an address without a scheme",
+			plant: func(_ *testing.T, p *doctor.Patient) { p.Public = "events.example.com" },
+			check: "public address",
+			state: doctor.Failed,
+			found: "events.example.com: an address begins with https://",
+		},
+		{
+			fault: "a receiver without a scheme",
+			plant: func(_ *testing.T, p *doctor.Patient) { p.Reach = []string{"hooks.example.com"} },
+			check: "egress",
+			state: doctor.Failed,
+			found: "hooks.example.com: an address begins with https://",
+		},
+		{
 			fault: "a receiver that must not be reached",
 			plant: func(t *testing.T, p *doctor.Patient) {
 				p.Config.Dev = false

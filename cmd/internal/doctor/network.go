@@ -141,6 +141,9 @@ func (a answer) isCarillon() bool { return a.Success != nil && a.Error.Message !
 
 // ask requests the root of a server.
 func ask(ctx context.Context, over http.RoundTripper, address string) (said answer, err error) {
+	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
+		return said, errors.New("an address begins with https:// or http://")
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/", http.NoBody)
 	if err != nil {
 		return said, err
@@ -165,7 +168,7 @@ func publicAddress(ctx context.Context, p *Patient) (string, error) {
 	said, err := ask(ctx, own, p.Public)
 	switch {
 	case err != nil:
-		return "", fail("is the server running, and does its proxy know it?", "%v", err)
+		return "", fail("is the server running, and does its proxy know it?", "%s: %v", p.Public, err)
 	case !said.isCarillon():
 		return "", fail("let the proxy send all paths on to CARILLON_HTTP_ADDR", "%s is answered by another program",
 			p.Public)
@@ -181,8 +184,12 @@ func publicAddress(ctx context.Context, p *Patient) (string, error) {
 // originOf returns an address without its path, which may be a secret.
 func originOf(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
+	switch {
+	case err != nil:
 		return egress.ShownAddress(address)
+	case u.Host == "": // without a scheme
+		host, _, _ := strings.Cut(address, "/")
+		return host
 	}
 	return u.Scheme + "://" + u.Host
 }
