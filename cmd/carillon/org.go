@@ -59,7 +59,7 @@ type organization struct{ idStart }
 
 // ofOrganization has the argument of every subcommand that is about an organization alone.
 type ofOrganization struct {
-	Organization organization `arg:"" help:"Its id."`
+	Organization organization `arg:"" help:"Its id, or the beginning of it."`
 }
 
 // ProvideOrganization finds the organization for every subcommand whose Run takes an id.
