@@ -78,9 +78,6 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 	if err := in.open(); err != nil {
 		return Manifest{}, err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
-		return Manifest{}, fmt.Errorf("%s holds a whole backup: name another directory", dir)
-	}
 	if err := claim(dir); err != nil {
 		return Manifest{}, err
 	}
@@ -92,6 +89,10 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 		return Manifest{}, err
 	}
 	defer unlock()
+	// Under the lock: one that ended since would be written again.
+	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
+		return Manifest{}, fmt.Errorf("%s holds a whole backup: name another directory", dir)
+	}
 	_, err = os.Stat(filepath.Join(dir, storeDir))
 	resumed := err == nil
 	made, err := in.make(ctx, dir, now)
