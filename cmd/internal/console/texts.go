@@ -58,7 +58,7 @@ const (
 	boundToOne    = "this token reads the record of one organization only"
 	ofTheirPeople = "secrets, and settings that hold some, are for the people of the organization: open its console " +
 		"with a login link"
-	missingScope    = "the API key of this session lacks the scope %s: sign in with a key that has it"
+	missingScope    = "this session lacks the scope %s: sign in with a key or link that has it"
 	unreadable      = "this can't be read any more: rotate the secret, and set the address and the headers again"
 	notValid        = "this %s is not valid: it is unknown, expired or revoked"
 	tooManySignIns  = "too many failed sign-ins from this address: wait %s and try again"
