@@ -227,7 +227,7 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	one := "subscriptions/" + uuid.NewString()
 	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate", "subscriptions/new",
 		one + "/edit", one + "/enable", one + "/disable", one + "/delete"} {
-		reader.get(t, path+"/"+change).expect(t, 403, "this session lacks the scope write: sign in with a key or link")
+		reader.get(t, path+"/"+change).expect(t, 403, "This session lacks the scope write: sign in with a key or link")
 		reader.post(t, path+"/"+change).expect(t, 403, "lacks the scope write")
 	}
 	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403,
