@@ -100,8 +100,8 @@ func (v *verifications) due(ctx context.Context, name string) bool {
 	defer cancel()
 	statuses, err := v.statuses(ctx)
 	i := slices.IndexFunc(statuses, func(s projections.Status) bool { return s.Name == name })
-	if err != nil || i < 0 || statuses[i].Incomplete || statuses[i].Outdated != "" {
-		return false
+	if err != nil || i < 0 || statuses[i].UpdatedAt.IsZero() || statuses[i].Incomplete || statuses[i].Outdated != "" {
+		return false // one that never ran has nothing to compare
 	}
 	last := statuses[i].Verified
 	return last == nil || last.Sample < wholeSample || v.now().Sub(last.At) >= verifyEvery

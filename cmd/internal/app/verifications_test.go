@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/auditor"
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/adapters"
+	"carillon/command/curate"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/assert"
@@ -49,7 +50,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	v := &verifications{
 		runner: runner,
 		statuses: func(ctx context.Context) ([]projections.Status, error) { // a look's time is not up on a slow machine
-			return projections.Statuses(context.WithoutCancel(ctx), pool)
+			return statuses(context.WithoutCancel(ctx), pool)
 		},
 		now: func() time.Time { return now },
 		log: slog.New(slog.NewTextHandler(&logged, nil)),
@@ -58,6 +59,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	for !v.due(ctx, auditors.ReadModel.Name) { // the events may be projected before the read model is complete
 		runtime.Gosched()
 	}
+	assert.True(t, !v.due(ctx, curate.FeedCurationName), "what never ran is due")
 	once := func(part func(context.Context, <-chan time.Time)) string {
 		logged.Reset()
 		looks := make(chan time.Time)
