@@ -74,8 +74,8 @@ func TestReceiversVerify(t *testing.T) {
 	}
 }
 
-// receiverPort is the first of the receivers' ports, which the system gives to none who asks for a free one.
-var receiverPort = 20_000 + len(receivers)*(os.Getpid()%3_000)
+// receiverPort is the first of the receivers' ports, below those that the system gives to all who ask for a free one.
+var receiverPort = 20_000 + os.Getpid()%12_000/len(receivers)*len(receivers)
 
 // start runs the program until the end of the test, and waits until it listens.
 func (r receiver) start(t *testing.T, source string, number int) (url string) {
