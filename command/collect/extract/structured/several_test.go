@@ -25,19 +25,21 @@ func TestSeveralSyntaxes(t *testing.T) {
  <meta itemprop="startDate" content="2026-12-05T20:00"><meta itemprop="endDate" content="2026-12-05T23:30">
  <div itemprop="description"><p>Three <b>bands</b> and the sea.</p></div><img itemprop="image" src="/1.jpg">
  <div itemprop="offers" itemscope itemtype="https://schema.org/Offer"><a itemprop="url" `+
-		`href="https://tickets.example/7">tickets</a></div></div>
+		`href="https://tickets.example/7">tickets</a></div>
+ <div itemprop="organizer" itemscope itemtype="https://schema.org/Organization">
+ <b itemprop="name">Kajhallen A/S</b></div></div>
 <div class="vevent"><span class="summary">Harbour Jazz</span><abbr class="dtstart" title="2026-12-05T20:00">5 `+
 		`December</abbr><span class="status">cancelled</span>
  <div class="location vcard"><span class="fn org">Kajhallen</span> <span class="adr"><span `+
 		`class="street-address">Havnegade 1</span> <span class="locality">Aarhus</span></span></div>
- <div class="organizer vcard"><span class="fn">Kajhallen A/S</span></div></div>`)
+ <div class="organizer vcard"><a class="fn url" href="https://kajhallen.example/">Kajhallen A/S</a></div></div>`)
 	compare(t, outline(result.Observations), `
 Harbour Jazz [url:a.example/e/jazz] singular Europe/Copenhagen "Sat 5 Dec 2026, 20:00–23:30"
   cancelled: 2026-12-05T20:00/05T23:30`)
 	d := result.Observations[0].Details
 	assert.True(t, d.Description == "<p>Three <b>bands</b> and the sea.</p>" &&
 		d.PrimaryImage == "https://a.example/1.jpg" && d.Location.DisplayAddress == "Kajhallen, Havnegade 1, Aarhus" &&
-		d.Organizer != nil && d.Organizer.Name == "Kajhallen A/S" &&
+		d.Organizer != nil && d.Organizer.Name == "Kajhallen A/S" && d.Organizer.URL == "https://kajhallen.example/" &&
 		strings.Join(d.URLs, " ") == "https://a.example/e/jazz https://tickets.example/7", "got %+v %+v", d, d.Location)
 	from := map[collect.Field]collect.Syntax{}
 	for _, origin := range result.Observations[0].Origins {
@@ -46,7 +48,7 @@ Harbour Jazz [url:a.example/e/jazz] singular Europe/Copenhagen "Sat 5 Dec 2026, 
 	for field, want := range map[collect.Field]collect.Syntax{
 		collect.FieldTitle: collect.JSONLD, collect.FieldStart: collect.Microdata, collect.FieldEnd: collect.Microdata,
 		collect.FieldDescription: collect.Microdata, collect.FieldStatus: collect.HCalendar,
-		collect.FieldOrganizer: collect.HCalendar,
+		collect.FieldOrganizer: collect.Microdata,
 		collect.FieldLocation:  collect.HCalendar, collect.FieldURL: collect.JSONLD,
 	} {
 		assert.Equal(t, from[field], want, "%s is from", field)
