@@ -140,6 +140,23 @@ func TestTriggerPublishesExamples(t *testing.T) {
 	s.refused("data/status", "trigger", "factcheck.status.changed", "--data", `{"status":"done"}`)
 }
 
+// A command's own validation replaces the one of its reason, unless it calls it.
+func TestReasonFlagIsChecked(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	for _, leaf := range model(t).Leaves(false) {
+		if !leaf.Target.FieldByName("because").IsValid() {
+			continue
+		}
+		checked++
+		leaf.Target.FieldByName("Reason").SetString("a\nb")
+		command, ok := leaf.Target.Addr().Interface().(interface{ Validate() error })
+		assert.True(t, ok && command.Validate() != nil && strings.Contains(command.Validate().Error(), "--reason must be"),
+			"%s takes a reason with a line break", leaf.Path())
+	}
+	assert.True(t, checked >= 30, "%d commands have a reason", checked)
+}
+
 func TestReasonFlagIsSent(t *testing.T) {
 	t.Parallel()
 	const id = "0d000000-0000-4000-8000-000000000001"

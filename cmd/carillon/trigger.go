@@ -43,6 +43,9 @@ const maxTriggered = 10_000
 
 // Validate implements kong.Validatable.
 func (c *triggerCommand) Validate() error {
+	if err := c.because.Validate(); err != nil {
+		return err
+	}
 	if c.Count < 1 || c.Count > maxTriggered {
 		return fmt.Errorf("--count must be 1 to %d; it is %d", maxTriggered, c.Count)
 	}
@@ -50,7 +53,7 @@ func (c *triggerCommand) Validate() error {
 	if err := json.Unmarshal([]byte(c.Data), &members); c.Data != "" && err != nil {
 		return fmt.Errorf(`--data must be a JSON object such as {"title":"Hello"}: %w`, err)
 	}
-	return c.because.Validate()
+	return nil
 }
 
 func typeNames() (names []string) {
