@@ -2,7 +2,6 @@ package projections_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -152,17 +151,9 @@ func TestAnchor_retiredEventContinues(t *testing.T) {
 }
 
 // Nor does a rebuild or a verification wait for it once it is gone from the log.
-func TestAnchor_scavengedEventIsNotAwaited(t *testing.T) {
+func TestAnchor_scavengedEvent(t *testing.T) {
 	w := newWorld(t)
-	node := must.Get(node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)}))(t)
-	socket := nodetest.SocketDir(t) + "/s"
-	served := make(chan error, 1)
-	go func() { served <- node.ListenUnix(socket) }()
-	store := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(t)
-	t.Cleanup(func() {
-		must.OK(t, errors.Join(store.Close(), node.Close()))
-		<-served
-	})
+	store, node := nodetest.Open(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)})
 	stream := eventstore.StreamName("thing", uuid.New())
 	w.put(store, eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, things(1))
 	w.lives(store, w.put(store, stream, eventstore.NoStream, things(1)))

@@ -226,7 +226,7 @@ func TestClassify(t *testing.T) {
 }
 
 // The failure is the receiver's alert, also if it came, and closed the connection, before anything was written.
-func TestAlertBeforeRequest(t *testing.T) {
+func TestTransport_earlyAlert(t *testing.T) {
 	t.Parallel()
 	demanding := httptest.NewUnstartedServer(http.HandlerFunc(hello))
 	demanding.TLS = &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -72,13 +70,7 @@ func newWorldOf(t *testing.T, source, target *stricttest.Strict) *world {
 // open runs a node in memory.
 func open(t *testing.T, strict *stricttest.Strict) (*esdb.Store, *node.Node) {
 	t.Helper()
-	n := must.Get(node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict}))(t)
-	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
-	go func() { served <- n.ListenUnix(socket) }()
-	store := must.Get(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(t)
-	t.Cleanup(func() {
-		must.OK(t, errors.Join(store.Close(), n.Close(), <-served))
-	})
+	store, n := nodetest.Open(t, node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict})
 	if _, err := store.Head(t.Context()); err != nil { // it is served from now on
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package nodetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,25 +46,39 @@ func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) 
 
 func start(t testing.TB, log *slog.Logger, strict *stricttest.Strict) (store *esdb.Store, stop func()) {
 	t.Helper()
-	socket := filepath.Join(SocketDir(t), "s")
-	stop = serve(t, node.Config{
+	store, _, stop = open(t, node.Config{
 		Dir:    "store",
 		FS:     vfs.NewMem(),
 		Logger: log,
 		Quirks: strict,
-	}, socket)
+	}, log)
+	return store, stop
+}
+
+// Open runs a node that a test works with itself until the test ends, and connects a store to it.
+func Open(t testing.TB, config node.Config) (*esdb.Store, *node.Node) {
+	t.Helper()
+	store, n, _ := open(t, config, cmp.Or(config.Logger, slog.New(slog.DiscardHandler)))
+	return store, n
+}
+
+func open(t testing.TB, config node.Config, log *slog.Logger) (store *esdb.Store, n *node.Node, stop func()) {
+	t.Helper()
+	socket := filepath.Join(SocketDir(t), "s")
+	n, stop = serve(t, config, socket)
 	store = must.Get(esdb.OpenUnix(socket, log))(t)
 	t.Cleanup(func() {
 		must.OK(t, store.Close())
 		stop()
 	})
-	return store, stop
+	return store, n, stop
 }
 
 // Serve runs a node on a directory, which may hold data, and a socket. stop ends it; it may be called twice.
 func Serve(t testing.TB, dir, socket string) (stop func()) {
 	t.Helper()
-	return serve(t, node.Config{Dir: dir, Quirks: Strict()}, socket)
+	_, stop = serve(t, node.Config{Dir: dir, Quirks: Strict()}, socket)
+	return stop
 }
 
 // Listen runs a node on a port of this machine until the test ends, and returns its address.
@@ -89,12 +104,12 @@ func Strict() *stricttest.Strict {
 	return &stricttest.Strict{Later: version >= "24.10", Costly: os.Getenv("CARILLON_TEST_COSTLY") != ""}
 }
 
-func serve(t testing.TB, config node.Config, socket string) (stop func()) {
+func serve(t testing.TB, config node.Config, socket string) (n *node.Node, stop func()) {
 	t.Helper()
-	n := must.Get(node.Open(config))(t)
+	n = must.Get(node.Open(config))(t)
 	served := make(chan error, 1)
 	go func() { served <- n.ListenUnix(socket) }()
-	return sync.OnceFunc(func() {
+	return n, sync.OnceFunc(func() {
 		if err := n.Close(); err != nil {
 			t.Errorf("close node: %v", err)
 		}

@@ -147,7 +147,7 @@ func TestAroundGivesWayToReaders(t *testing.T) {
 }
 
 // Nor does it for one who reads a view of another read model, which a new version of the program changes.
-func TestAroundLeavesOtherViewsInUse(t *testing.T) {
+func TestAround_otherViewsInUse(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
 	must.Get(pool.Exec(t.Context(), "COMMENT ON SCHEMA analytics IS 'of an older version'"))(t)

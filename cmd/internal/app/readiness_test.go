@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -52,13 +51,7 @@ func on(t *testing.T) (a *servers, disk *narrow, get func(path string) (status i
 	disk = &narrow{MemFS: vfs.NewMem()}
 	disk.free.Store(1 << 40)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	embedded := must.Get(node.Open(node.Config{Dir: "store", FS: disk, Logger: log}))(t)
-	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
-	go func() { served <- embedded.ListenUnix(socket) }()
-	store := must.Get(esdb.OpenUnix(socket, log))(t)
-	t.Cleanup(func() {
-		must.OK(t, errors.Join(store.Close(), embedded.Close(), <-served))
-	})
+	store, embedded := nodetest.Open(t, node.Config{Dir: "store", FS: disk, Logger: log})
 	pool := projecttest.Pool(t)
 	a = serversOn(&stores{store: store, pool: pool, full: embedded.Full}, log)
 	a.stores.metrics()
