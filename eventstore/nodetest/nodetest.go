@@ -104,9 +104,9 @@ func Strict() *stricttest.Strict {
 	return &stricttest.Strict{Later: version >= "24.10", Costly: os.Getenv("CARILLON_TEST_COSTLY") != ""}
 }
 
-func serve(t testing.TB, config node.Config, socket string) (n *node.Node, stop func()) {
+func serve(t testing.TB, config node.Config, socket string) (*node.Node, func()) {
 	t.Helper()
-	n = must.Get(node.Open(config))(t)
+	n := must.Get(node.Open(config))(t)
 	served := make(chan error, 1)
 	go func() { served <- n.ListenUnix(socket) }()
 	return n, sync.OnceFunc(func() {
